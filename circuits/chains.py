@@ -102,6 +102,15 @@ def expected_loss(chain: Chain, logits: Float[Tensor, "*size present next"]) -> 
     return -(chain.joint * logits.log_softmax(-1)).sum((-1, -2))
 
 
+def _start(n_states: int, d_models: tuple[int, ...], seed: int) -> tuple[Tensor, Tensor]:
+    """Return normal W_E and W_U of every size, filled up with zeros to the widest."""
+    generator = torch.Generator().manual_seed(seed)
+    used = torch.arange(max(d_models)) < torch.tensor(d_models)[:, None]
+    shape = (len(d_models), n_states, max(d_models))
+    W_E, W_U_T = torch.randn(2, *shape, dtype=torch.double, generator=generator) * used[:, None]
+    return W_E.requires_grad_(), W_U_T.transpose(-1, -2).clone().requires_grad_()
+
+
 def train(chain: Chain, d_models: tuple[int, ...], steps: int = 600, peak: float = 0.2, seed: int = 0) -> ChainFit:
     """Train one zero-layer model for each size, side by side, with Adam and a rate that falls to 0.
 
@@ -110,15 +119,7 @@ def train(chain: Chain, d_models: tuple[int, ...], steps: int = 600, peak: float
     """
     if min(d_models) < 1:
         raise ValueError(f"d_model {min(d_models)}: at least 1")
-    generator = torch.Generator().manual_seed(seed)
-    n, widest = len(chain.states), max(d_models)
-    used = torch.arange(widest) < torch.tensor(d_models)[:, None]
-    W_E = (
-        torch.randn(len(d_models), n, widest, dtype=torch.double, generator=generator) * used[:, None]
-    ).requires_grad_()
-    W_U = (
-        torch.randn(len(d_models), widest, n, dtype=torch.double, generator=generator) * used[..., None]
-    ).requires_grad_()
+    W_E, W_U = _start(len(chain.states), d_models, seed)
     optimizer = torch.optim.Adam([W_E, W_U], lr=peak)
     losses = []
     for step in range(steps):

@@ -1,5 +1,7 @@
 """Zero-layer tables against brute force: every number recomputed from the dense d_vocab × d_vocab product."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -47,7 +49,7 @@ def test_direct_logits_are_rows_of_the_product(weights):
 
 def test_following_probs_are_relative_frequencies(table, text):
     present = int(text[1])
-    pairs = [(int(a), int(b)) for a, b in zip(text, text[1:], strict=False) if int(a) == present and int(b)]
+    pairs = [(int(a), int(b)) for a, b in itertools.pairwise(text) if int(a) == present and int(b)]
     probs = bigrams.following_probs(table, present)
     assert probs[pairs[0][1]] == pytest.approx(pairs.count(pairs[0]) / len(pairs), abs=EXACT)
     assert probs.sum() == pytest.approx(1, abs=EXACT)

@@ -40,9 +40,11 @@ def test_letters_counts_the_pairs_of_a_text():
     assert chain.next_probs[2].sum() == 0, "nothing follows the last letter"
 
 
-@pytest.mark.parametrize("text", ["", "x", "".join(map(chr, range(200, 200 + chains.MAX_STATES + 1)))])
-def test_letters_refuses_what_is_no_chain(text):
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("text", "why"), [("", "no pair"), ("x", "no pair"), ("".join(map(chr, range(200, 301))), "101 different")]
+)
+def test_letters_refuses_what_is_no_chain(text, why):
+    with pytest.raises(ValueError, match=why):
         chains.letters(text)
 
 
