@@ -1,0 +1,178 @@
+"""The two conventions side by side, and a checker that knows what a product of matrices is.
+
+The paper writes column vectors and ``W x``; this app, like TransformerLens, rows and ``x @ W``.  Nearly every
+matrix is the other's transpose.  Multiplying in the wrong order is often no error at all: ``W_Q.T @ W_K`` with our
+shapes is a perfectly good [d_head, d_head] matrix, and not the QK matrix.  :func:`check` multiplies axes instead of
+numbers, so it can say so.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Convention = Literal["ours", "paper"]
+Axes = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the four letters stand for; numbers of one model and one prompt."""
+
+    n: int
+    V: int
+    d: int
+    r: int
+
+    def __post_init__(self):
+        for name, size in vars(self).items():
+            if size < 1:
+                raise ValueError(f"{name} = {size}: a size is at least 1")
+
+    def of(self, axes: Axes) -> tuple[int, int]:
+        return getattr(self, axes[0]), getattr(self, axes[1])
+
+
+class Factor(NamedTuple):
+    """One letter of a product, perhaps transposed."""
+
+    name: str
+    transposed: bool = False
+
+    def __str__(self) -> str:
+        return self.name + ".T" * self.transposed
+
+    @property
+    def T(self) -> "Factor":
+        return Factor(self.name, not self.transposed)
+
+
+MATRICES: dict[str, dict[Convention, Axes]] = {
+    "t": {"ours": ("n", "V"), "paper": ("n", "V")},
+    "x": {"ours": ("n", "d"), "paper": ("d", "n")},
+    "A": {"ours": ("n", "n"), "paper": ("n", "n")},
+    "W_E": {"ours": ("V", "d"), "paper": ("d", "V")},
+    "W_U": {"ours": ("d", "V"), "paper": ("V", "d")},
+    "W_pos": {"ours": ("n", "d"), "paper": ("d", "n")},
+    "W_Q": {"ours": ("d", "r"), "paper": ("r", "d")},
+    "W_K": {"ours": ("d", "r"), "paper": ("r", "d")},
+    "W_V": {"ours": ("d", "r"), "paper": ("r", "d")},
+    "W_O": {"ours": ("r", "d"), "paper": ("d", "r")},
+}
+"""What may stand in a product: the axes of each matrix, rows first."""
+
+
+class Row(NamedTuple):
+    """One line of the table of conventions; a product is written as one would type it."""
+
+    name: str
+    meaning: str
+    paper: str
+    ours: str
+    relation: str
+
+
+TABLE = (
+    Row("tokens", "one-hot, a row a position", "t", "t", "same"),
+    Row("stream", "the residual stream", "x", "x", "transposed"),
+    Row("W_E", "embedding", "W_E", "W_E", "transposed"),
+    Row("W_pos", "position embedding", "W_pos", "W_pos", "transposed"),
+    Row("W_U", "unembedding", "W_U", "W_U", "transposed"),
+    Row("W_Q", "stream to query, one head", "W_Q", "W_Q", "transposed"),
+    Row("W_K", "stream to key, one head", "W_K", "W_K", "transposed"),
+    Row("W_V", "stream to value, one head", "W_V", "W_V", "transposed"),
+    Row("W_O", "value back to the stream", "W_O", "W_O", "transposed"),
+    Row("pattern", "attention, rows = destination", "A", "A", "same"),
+    Row("QK matrix", "scores a pair of stream vectors", "W_Q.T @ W_K", "W_Q @ W_K.T", "same"),
+    Row("OV matrix", "moves a stream vector", "W_O @ W_V", "W_V @ W_O", "transposed"),
+    Row("scores", "before mask, softmax and 1/√r", "x.T @ W_Q.T @ W_K @ x", "x @ W_Q @ W_K.T @ x.T", "same"),
+    Row("head output", "what a head adds to the stream", "W_O @ W_V @ x @ A.T", "A @ x @ W_V @ W_O", "transposed"),
+    Row("logits", "of the final stream", "W_U @ x", "x @ W_U", "transposed"),
+    Row("direct path", "token to next token, no layer", "W_U @ W_E", "W_E @ W_U", "transposed"),
+    Row("QK circuit", "[query token, key token]", "W_E.T @ W_Q.T @ W_K @ W_E", "W_E @ W_Q @ W_K.T @ W_E.T", "same"),
+    Row("OV circuit", "source token to output token", "W_U @ W_O @ W_V @ W_E", "W_E @ W_V @ W_O @ W_U", "transposed"),
+    Row(
+        "position QK", "[query position, key position]",
+        "W_pos.T @ W_Q.T @ W_K @ W_pos", "W_pos @ W_Q @ W_K.T @ W_pos.T", "same",
+    ),
+)  # fmt: skip
+"""Every object of the app in both conventions; "transposed" means: ours is the transpose of the paper's."""
+
+
+def parse(expression: str) -> tuple[Factor, ...]:
+    """Read a product such as ``W_E @ W_Q @ W_K.T``; ``ᵀ`` and ``^T`` transpose too, ``·`` and spaces multiply.
+
+    Raises:
+        ValueError: nothing was typed, or a piece is none of :data:`MATRICES`.
+    """
+    pieces = [piece for piece in re.split(r"[@·*×\s]+", expression) if piece]
+    if not pieces:
+        raise ValueError("type a product, such as W_Q @ W_K.T")
+    return tuple(map(_factor, pieces))
+
+
+def _factor(piece: str) -> Factor:
+    name, transposed = re.fullmatch(r"(.*?)(\.T|ᵀ|\^T|\^\{T\})?", piece, re.DOTALL).groups()
+    if name not in MATRICES:
+        raise ValueError(f"{piece!r} is no matrix of this table: use {', '.join(MATRICES)}, each with .T if you like")
+    return Factor(name, transposed is not None)
+
+
+def axes(factor: Factor, convention: Convention) -> Axes:
+    """Return the axes of one factor, rows first."""
+    rows, columns = MATRICES[factor.name][convention]
+    return (columns, rows) if factor.transposed else (rows, columns)
+
+
+def transpose(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    """``(A B)ᵀ = Bᵀ Aᵀ``."""
+    return tuple(factor.T for factor in reversed(factors))
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a product of shapes gives: its axes if the shapes allow it, and what the matrix is."""
+
+    factors: tuple[Factor, ...]
+    axes: Axes | None
+    mismatch: str
+    verdict: str
+    silent: bool
+    """The shapes fit, and still it is not what it looks like."""
+
+
+def check(expression: str, convention: Convention, sizes: Sizes) -> Product:
+    """Multiply the shapes of ``expression`` and say what the result is.
+
+    Raises:
+        ValueError: the expression cannot be read.
+    """
+    factors = parse(expression)
+    shapes = [axes(factor, convention) for factor in factors]
+    accident = ""
+    for left, right, (_, inner), (outer, _) in zip(factors, factors[1:], shapes, shapes[1:], strict=False):
+        size, other = getattr(sizes, inner), getattr(sizes, outer)
+        if size != other:
+            mismatch = f"{left} ends in {inner} = {size}, {right} begins with {outer} = {other}"
+            return Product(factors, None, mismatch, f"Not allowed: {mismatch}.", silent=False)
+        if inner != outer:
+            accident = f"{inner} and {outer} only happen to be equal here ({size}): with other sizes this fails."
+    verdict, silent = _meaning(factors, convention)
+    result = (shapes[0][0], shapes[-1][1])
+    return Product(factors, result, "", accident or verdict, silent=silent or bool(accident))
+
+
+def _meaning(factors: tuple[Factor, ...], convention: Convention) -> tuple[str, bool]:
+    """Say what an allowed product is, and whether it only looks like something it is not."""
+    other: Convention = "paper" if convention == "ours" else "ours"
+    known, foreign = _known(convention), _known(other)
+    if factors in known:
+        return f"This is the {known[factors]}.", False
+    if transpose(factors) in known:
+        return f"This is the transpose of the {known[transpose(factors)]}: its two sides have changed places.", True
+    if factors in foreign:
+        return f"Not the {foreign[factors]}, though it is written like it in the other convention.", True
+    return "Allowed, but none of the objects in the table.", False
+
+
+def _known(convention: Convention) -> dict[tuple[Factor, ...], str]:
+    return {parse(getattr(row, convention)): row.name for row in TABLE}
