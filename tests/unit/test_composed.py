@@ -1,0 +1,98 @@
+"""Composed scores and virtual heads on a run: sums, shapes, and two previous-token heads."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+import torch
+
+from circuits import composed, mechanism
+from circuits.weights import Head, Weights, forward
+from tests.unit.test_composition import random_weights
+
+EXACT = 1e-10
+TOKENS = torch.tensor([0, 3, 1, 4, 1, 5, 9, 2, 6])
+FIRST, SECOND = Head(0, 1), Head(2, 0)
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    # A tenth of the scale: patterns of scores of size 60 would be one-hot and hide mistakes.
+    return random_weights().map(lambda w: w / 8)
+
+
+@pytest.fixture(scope="module")
+def run(weights):
+    return forward(weights, TOKENS)
+
+
+def test_centring_rows_leaves_the_pattern(run):
+    centred = composed.centre_rows(run.scores[1])
+    hidden = run.scores[1].isinf()
+    assert torch.allclose(centred.masked_fill(hidden, -torch.inf).softmax(-1), run.pattern[1], atol=EXACT)
+    assert centred[hidden].abs().max() == 0
+
+
+@pytest.mark.parametrize(("kind", "axis"), [("Q", 0), ("K", 1)])
+def test_composed_scores_are_a_row_or_column_of_the_table(weights, run, kind, axis):
+    table = mechanism.score_components(weights, run, SECOND)
+    index = table.names.index(str(FIRST))
+    expected = composed.centre_rows(table.terms.select(axis, index).sum(0))
+    assert torch.allclose(composed.composed_scores(weights, run, FIRST, SECOND, kind), expected, atol=EXACT)
+
+
+def test_v_composition_has_no_composed_scores(weights, run):
+    with pytest.raises(ValueError, match="V-composition"):
+        composed.composed_scores(weights, run, FIRST, SECOND, "V")
+
+
+@pytest.mark.parametrize("kind", ["Q", "K"])
+def test_turned_away_the_first_head_is_not_seen(weights, run, kind):
+    """At 90° the pattern is the one without the composed part of the scores."""
+    without = run.scores[SECOND] - composed.composed_scores(weights, run, FIRST, SECOND, kind)
+    pattern = composed.turned_pattern(weights, run, FIRST, SECOND, kind, 90.0)
+    assert torch.allclose(pattern, without.softmax(-1), atol=EXACT)
+    aligned = composed.turned_pattern(weights, run, FIRST, SECOND, kind, 0.0)
+    assert (aligned - pattern).abs().max() > 1e-3
+
+
+def test_v_leaves_the_pattern_alone_and_moves_more(weights, run):
+    assert torch.allclose(
+        composed.turned_pattern(weights, run, FIRST, SECOND, "V", 0.0), run.pattern[SECOND], atol=EXACT
+    )
+    aligned, away = (composed.virtual_output(weights, run, FIRST, SECOND, degrees) for degrees in (0.0, 90.0))
+    assert away.abs().max() < EXACT < aligned.max()
+
+
+def test_virtual_head_is_two_heads_in_a_row(weights, run):
+    head = composed.virtual_head(weights, run, FIRST, SECOND)
+    x = run.resid_pre[0]
+    expected = run.pattern[SECOND] @ run.head_out[FIRST] @ weights.W_V[SECOND] @ weights.W_O[SECOND]
+    assert torch.allclose(head.pattern @ x @ head.W_OV.AB, expected, atol=EXACT)
+    assert torch.allclose(head.pattern.sum(-1), torch.ones(len(TOKENS), dtype=torch.float64), atol=EXACT)
+    assert head.pattern.triu(1).abs().max() == 0
+    assert str(head) == "L0H1 → L2H0"
+
+
+def test_two_previous_token_heads_look_two_back(run, weights):
+    n = len(TOKENS)
+    previous = torch.eye(n, dtype=torch.float64).roll(1, 0)
+    previous[0] = torch.eye(n, dtype=torch.float64)[0]
+    twice = replace(run, pattern=previous.expand_as(run.pattern))
+    pattern = composed.virtual_head(weights, twice, FIRST, SECOND).pattern
+    assert pattern.argmax(-1).tolist() == [0, 0, *range(n - 2)]
+
+
+@pytest.mark.parametrize(("layers", "heads", "order"), [(2, 8, 2), (3, 4, 2), (4, 2, 3), (12, 12, 2)])
+def test_counting_virtual_heads(layers, heads, order):
+    chains = sum(heads**order for _ in combinations(range(layers), order))
+    assert composed.n_virtual_heads(layers, heads, order) == chains
+
+
+def test_gpt2_small_has_9504_virtual_pairs():
+    assert composed.n_virtual_heads(12, 12) == 9504
+
+
+def test_effective_keys_counts_evenly_attended_tokens():
+    assert composed.effective_keys(torch.full((4, 5), 0.2)) == pytest.approx(5)
+    assert composed.effective_keys(torch.eye(5)) == pytest.approx(1)
