@@ -1,0 +1,75 @@
+"""Ablation three ways, several heads together, and why one at a time can mislead."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from circuits.discovery.pairs import Pair
+from circuits.discovery.patching import activation_patching, activations, metric, metrics, shifted_forward
+from circuits.weights import Head, Weights
+
+
+class Ablation(NamedTuple):
+    """What a head's z becomes when it is "removed", in three senses.
+
+    *Zero* puts the head where the model never is.  *Mean* keeps what the head says whatever the prompt (its mean
+    over reference prompts, position by position) and removes the rest.  *Resample* lets it speak of another
+    prompt, in a state that it does reach.
+    """
+
+    zero: Float[Tensor, "batch layer head pos d_head"]
+    mean: Float[Tensor, "layer head pos d_head"]
+    resample: Float[Tensor, "batch layer head pos d_head"]
+
+    @classmethod
+    def of(cls, weights: Weights, pair: Pair, reference: Int[Tensor, "prompts pos"]) -> "Ablation":
+        """Return the three replacements; the mean is over ``reference``, the resampled ones are the corrupt prompts."""
+        if reference.shape[-1] != pair.clean.shape[-1]:
+            lengths = f"{reference.shape[-1]} and {pair.clean.shape[-1]}"
+            raise ValueError(f"reference prompts and clean prompts have {lengths} tokens: means are taken by position")
+        resample = activations(weights, pair.corrupt).z
+        return cls(torch.zeros_like(resample), activations(weights, reference).z.mean(0), resample)
+
+
+def ablate_each(weights: Weights, pair: Pair, replacement: Float[Tensor, "*batch layer head pos d_head"]) -> Tensor:
+    """Return the metric's change when each head's z in turn becomes its replacement, ``[layer, head]``."""
+    shift = replacement - activations(weights, pair.clean).z
+    return activation_patching(weights, pair, {"z": shift})["z"]
+
+
+@torch.inference_mode()
+def ablate_together(
+    weights: Weights, pair: Pair, replacement: Float[Tensor, "*batch layer head pos d_head"], heads: Iterable[Head]
+) -> float:
+    """Return the metric's change when all of ``heads`` are replaced in the same run."""
+    chosen = torch.zeros(weights.n_layers, weights.n_heads, 1, 1, dtype=torch.bool)
+    for head in heads:
+        chosen[head] = True
+    shift = torch.zeros_like(activations(weights, pair.clean).z)
+    for layer in range(weights.n_layers):  # upwards: what a head would say depends on the heads replaced below it
+        own = shifted_forward(weights, pair.clean, {"z": shift})[0].z
+        shift[:, layer] = torch.where(chosen, replacement - own, 0)[:, layer]
+    _, resid = shifted_forward(weights, pair.clean, {"z": shift})
+    return metric(resid, pair.direction(weights)).item() - metrics(weights, pair)[0]
+
+
+class Gate(NamedTuple):
+    """A gate of two parts patched both ways; each entry is the output after patching ``a``, ``b``, both."""
+
+    noising: tuple[float, float, float]
+    denoising: tuple[float, float, float]
+
+
+def gate_patching(gate: Callable[[Tensor, Tensor], Tensor]) -> Gate:
+    """Patch the smallest circuit there is: ``gate(a, b)``, where both parts are 1 on clean and 0 on corrupt.
+
+    *Noising* starts from the clean run and spoils a, b, both; *denoising* starts from the corrupt run and
+    restores them.  For OR (``torch.maximum``) spoiling either part changes nothing; for AND (``torch.minimum``)
+    restoring either part changes nothing.  So neither direction alone finds every circuit.
+    """
+    patched = torch.tensor([[1.0, 0, 1], [0, 1, 1]])  # columns: patch a, patch b, patch both
+    noised, denoised = (tuple(gate(a, b).tolist()) for a, b in (1 - patched, patched))
+    return Gate(noised, denoised)
