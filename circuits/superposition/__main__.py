@@ -1,0 +1,20 @@
+"""``python -m circuits.superposition {phase,uniform,all}``: make ``assets/toy_models`` again."""
+
+import argparse
+
+from circuits.superposition import shipped
+
+COMMANDS = {"phase": shipped.write_phase, "uniform": shipped.write_uniform}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m circuits.superposition", description=__doc__)
+    parser.add_argument("what", choices=[*COMMANDS, "all"])
+    what = parser.parse_args().what
+    for name, write in COMMANDS.items():
+        if what in (name, "all"):
+            write()
+
+
+if __name__ == "__main__":
+    main()

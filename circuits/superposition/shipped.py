@@ -1,0 +1,118 @@
+"""The two results that take minutes, kept under ``assets/toy_models`` with the code that makes them.
+
+``python -m circuits.superposition phase`` writes ``phase.json``: the boundary of the phase diagram and a
+grid of trained models over it (about two minutes).  ``python -m circuits.superposition uniform`` writes
+``uniform.safetensors``: 400 equally important features in 30 dimensions at many densities (about half an
+hour of one core).
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save
+from torch import Tensor
+from tqdm import tqdm
+
+from circuits.superposition import phase, toy
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets" / "toy_models"
+
+BOUNDARY_IMPORTANCES = torch.logspace(-1, 0, 21)
+"""The curve is found for I ≤ 1 and mirrored: exchanging the features turns I into 1/I."""
+
+GRID_DENSITIES, GRID_IMPORTANCES = torch.logspace(-1.5, 0, 12), torch.logspace(-1, 1, 11)
+GRID_SEEDS = 10
+
+UNIFORM_FEATURES, UNIFORM_HIDDEN = 400, 30
+UNIFORM_DENSITIES = tuple(round(float(p), 4) for p in torch.logspace(0, -2.2, 18))
+UNIFORM_TRAINING = {"seeds": 1, "steps": 3000, "batch": 1024, "lr": 0.005}
+
+
+@dataclass(frozen=True)
+class PhaseDiagram:
+    """``boundary[i]`` is the density under which the pair wins at ``importance[i]``; points are trained models."""
+
+    importance: Float[Tensor, "curve"]
+    boundary: Float[Tensor, "curve"]
+    point_density: Float[Tensor, "point"]
+    point_importance: Float[Tensor, "point"]
+    point_theta: Float[Tensor, "point 4"]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Models of many equally important features: ``W[k]`` was trained at ``densities[k]``."""
+
+    densities: tuple[float, ...]
+    W: Float[Tensor, "density feature hidden"]
+
+
+def phase_diagram(assets: Path = ASSETS) -> PhaseDiagram:
+    """Read the precomputed phase diagram.
+
+    Raises:
+        ValueError: the file cannot be read; the message names the command that makes it again.
+    """
+    content = json.loads(_read(assets / "phase.json", "phase"))
+    return PhaseDiagram(**{name: torch.tensor(values) for name, values in content.items()})
+
+
+def uniform(assets: Path = ASSETS) -> Uniform:
+    """Read the precomputed models of 400 features in 30 dimensions.
+
+    Raises:
+        ValueError: a file is missing or damaged; the message names the command that makes it again.
+    """
+    config = json.loads(_read(assets / "uniform.json", "uniform"))
+    content = _read(assets / "uniform.safetensors", "uniform")
+    if hashlib.sha256(content).hexdigest() != config["sha256"]:
+        raise ValueError(f"{assets / 'uniform.safetensors'} is damaged. {_restore('uniform')}")
+    return Uniform(tuple(config["densities"]), load_safetensors(content)["W"].float())
+
+
+def _read(path: Path, command: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error}). {_restore(command)}") from error
+
+
+def _restore(command: str) -> str:
+    return f"Restore it: git checkout -- assets/toy_models   (or: python -m circuits.superposition {command})"
+
+
+def write_phase(assets: Path = ASSETS) -> None:
+    """Find the boundary, train the grid, write ``phase.json``."""
+    assets.mkdir(parents=True, exist_ok=True)
+    *_, lower = tqdm(phase.boundary(BOUNDARY_IMPORTANCES), desc="boundary", total=phase.HALVINGS)
+    settings = phase.grid(GRID_DENSITIES, GRID_IMPORTANCES)
+    *_, last = tqdm(toy.train(settings, seeds=GRID_SEEDS), desc="grid", total=30)
+    upper = slice(None, -1)  # I = 1 once
+    content = {
+        "importance": torch.cat([BOUNDARY_IMPORTANCES, 1 / BOUNDARY_IMPORTANCES[upper].flip(0)]),
+        "boundary": torch.cat([lower, lower[upper].flip(0)]),
+        "point_density": torch.tensor([setting.density for setting in settings]),
+        "point_importance": torch.tensor([setting.decay for setting in settings]),
+        "point_theta": phase.choose(last.toys).theta,
+    }
+    rounded = {name: torch.round(values.double(), decimals=4).tolist() for name, values in content.items()}
+    (assets / "phase.json").write_text(json.dumps(rounded))
+
+
+def write_uniform(assets: Path = ASSETS) -> None:
+    """Train the models of 400 features, one density after another, write ``uniform.safetensors``."""
+    assets.mkdir(parents=True, exist_ok=True)
+    models = []
+    for density in tqdm(UNIFORM_DENSITIES, desc="uniform"):
+        setting = toy.Setting(n_features=UNIFORM_FEATURES, d_hidden=UNIFORM_HIDDEN, density=density)
+        *_, last = toy.train([setting], **UNIFORM_TRAINING)
+        models.append(last.toys.W[0, 0])
+    content = save({"W": torch.stack(models).half()})
+    (assets / "uniform.safetensors").write_bytes(content)
+    config = {"densities": UNIFORM_DENSITIES, "sha256": hashlib.sha256(content).hexdigest()} | UNIFORM_TRAINING
+    (assets / "uniform.json").write_text(json.dumps(config, indent=2) + "\n")
