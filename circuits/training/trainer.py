@@ -1,6 +1,7 @@
 """The training loop: a pure schedule, resumable, spread over processes by ``accelerate``."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ class Recipe:
         if step < self.warmup:
             return self.peak_lr * (step + 1) / self.warmup
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.peak_lr * (self.floor + (1 - self.floor) * 0.5 * (1 + np.cos(np.pi * progress)))
+        return self.peak_lr * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 class Trainer:
@@ -86,7 +87,9 @@ class Trainer:
                 row = {"step": self.step, "train_loss": round(loss, 5)} | row
                 self.metrics.append(row)
                 best = np.max(row["induction"]) if row["induction"] else 0.0
-                bar.set_postfix(loss=f"{row['held_out']:.3f}", copy=f"{row['copy_accuracy']:.2f}", induction=f"{best:.2f}")
+                bar.set_postfix(
+                    loss=f"{row['held_out']:.3f}", copy=f"{row['copy_accuracy']:.2f}", induction=f"{best:.2f}"
+                )
                 yield row
             self.step += 1
             bar.update()
