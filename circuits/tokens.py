@@ -88,7 +88,12 @@ def label(model: TransformerBridge, token: int) -> str:
     if token == model.tokenizer.bos_token_id:
         return BOS_LABEL
     text = token_bytes(model, token).decode("utf-8", "backslashreplace")
-    return "".join(_visible(char) for char in text)
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Return ``text`` with white space, control characters and lone combining marks drawn."""
+    return "".join(map(_visible, text))
 
 
 def _visible(char: str) -> str:
