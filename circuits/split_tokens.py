@@ -16,7 +16,7 @@ from transformer_lens.model_bridge import TransformerBridge
 from circuits.tokens import encode, token_bytes
 from circuits.weights import Weights, forward
 
-CONTROLS = 8
+CONTROLS = 4
 """Other words put in the place of ``[ab]``, to see what ``[a]`` alone would predict."""
 
 
