@@ -73,9 +73,9 @@ with figure:
                     row.counts.numpy(),
                     row.corpus.numpy(),
                     probs,
-                    title=f"All that follows {label}, size = count",
+                    title=f"All after {label}",
                 ),
-                "The wider the model, the closer to the diagonal, big points first.",
+                "Size = count. The wider the model, the closer to the diagonal, big points first.",
                 "Scatter: probability in the corpus against probability in the model for every pair that was seen",
                 key="scatter",
             )
@@ -105,7 +105,7 @@ ui.idea(
     "**KL** is the miss in nats: what a message from the corpus costs in excess when it is coded with the model's "
     "probabilities. Raw counts stand on the left, so pairs never seen add nothing. Its mean weighs each token as often "
     "as it occurs.",
-    r"\mathrm{logits}(a) = W_E[a]\, W_U \;\approx\; \log P(\cdot \mid a) + c_a",
+    r"\begin{aligned}\mathrm{logits}(a) &= W_E[a]\, W_U \\ &\approx \log P(\cdot \mid a) + c_a\end{aligned}",
     {"W_E": "[V, d], a row a token", "W_U": "[d, V], a column a token", "c_a": "one free number a row"},
     paper=r"T = W_U W_E",
 )
@@ -164,15 +164,15 @@ with right, ui.readable_errors():
         with curve:
             ui.chart(
                 base.curves(
-                    {f"d = {d}": trained.losses[::10, i].numpy() for i, d in enumerate(cached.SIZES)},
-                    range(0, len(trained.losses), 10),
+                    {f"d = {d}": trained.losses[10::10, cached.SIZES.index(d)].numpy() for d in sorted({1, size, 16})},
+                    range(10, len(trained.losses), 10),
                     title="Loss while training",
                     x_title="step",
                     y_title="nats per token",
                     marks={f"entropy {world.entropy:.3f}": world.entropy},
                 ),
                 f"Nothing beats the entropy. d = {size} ends {trained.losses[-1, at] - world.entropy:.4f} above it.",
-                "Loss curves of six sizes and the entropy of the chain",
+                "Loss curves of the smallest, the chosen and the largest size, and the entropy of the chain",
                 key="chain curves",
             )
         with learned:

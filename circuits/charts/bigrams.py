@@ -32,12 +32,19 @@ def next_tokens(
         .mark_bar()
         .encode(
             x=alt.X("probability:Q", title="probability of coming next", axis=alt.Axis(format="%", tickCount=4)),
-            y=alt.Y("row:O", sort=None, axis=token_axis(labels, "", labelFontSize=12)),
+            y=alt.Y("row:O", sort=None, axis=_every_label(labels)),
             yOffset=alt.YOffset("source:N", sort=["corpus", "model"]),
             color=_by_source(),
             tooltip=["token:N", "source:N", alt.Tooltip("probability:Q", format=".4f")],
         )
     )
+
+
+def _every_label(names: Sequence[str]) -> alt.Axis:
+    """Return a token axis that drops no label: there are few, and each matters."""
+    axis = token_axis(names, "")
+    axis["labelOverlap"], axis["labelLimit"] = False, 200
+    return axis
 
 
 def _by_source() -> alt.Color:
@@ -110,12 +117,12 @@ def ladder(
     """Draw losses from the worst to the best, one rung each; ``kinds`` are "counts", "zero layers" or "deeper"."""
     frame = pd.DataFrame({"row": range(len(names)), "name": list(names), "loss": losses, "kind": list(kinds)})
     scale = alt.Scale(domain=["counts", "zero layers", "deeper"], range=[CORPUS, MODEL, OV])
-    base = alt.Chart(frame).encode(y=alt.Y("row:O", sort=None, axis=token_axis(names, "", labelFontSize=11)))
+    base = alt.Chart(frame).encode(y=alt.Y("row:O", sort=None, axis=_every_label(names)))
     x = alt.X("loss:Q", title="loss on the sample text (nats per token, less is better)", scale=alt.Scale(zero=True))
     bar = base.mark_bar().encode(
         x=x,
         color=alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, orient="top")),
         tooltip=["name:N", alt.Tooltip("loss:Q", title="nats per token", format=".3f")],
     )
-    number = base.mark_text(align="left", dx=4).encode(x=x, text=alt.Text("loss:Q", format=".2f"))
+    number = base.mark_text(align="left", dx=4, color=DIRECT).encode(x=x, text=alt.Text("loss:Q", format=".2f"))
     return alt.layer(bar, number).properties(title=title, height=height or 26 * len(names))

@@ -78,7 +78,7 @@ def ladder() -> list[Rung]:
     ]
 
 
-WORLDS = ("fork", "20 random states", "letters of your text")
+WORLDS = ("fork", "random", "your letters")
 SIZES = (1, 2, 3, 4, 8, 16)
 
 
@@ -87,7 +87,7 @@ def world(kind: str, text: str) -> chains.Chain:
     """The small world a reader chose; ``text`` matters to the letters alone."""
     if kind == "fork":
         return chains.fork()
-    return chains.random_chain(20) if kind == "20 random states" else chains.letters(text)
+    return chains.random_chain(20) if kind == "random" else chains.letters(text)
 
 
 @st.cache_data(show_spinner="Training six models", max_entries=32)
