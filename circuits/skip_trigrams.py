@@ -17,7 +17,7 @@ those rows are then looked into.  Elhage et al. 2021, "Interpretation as skip-tr
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -27,8 +27,8 @@ from transformer_lens import FactoredMatrix
 from circuits.heads import centred_qk_circuit, ov_circuit, summed_ov_circuit
 from circuits.weights import Head, Weights
 
-By = Literal["qk", "ov", "product"]
-"""What a ranking is by; ``product`` means QK · OV where both are positive."""
+BY = ("qk", "ov", "product")
+"""What a ranking may be by; ``product`` means QK · OV where both are positive."""
 
 BLOCK_ENTRIES = 1 << 22
 """Entries of a vocabulary table that exist at once: 16 MB in float32."""
@@ -68,7 +68,7 @@ def rank(
     source: int | None = None,
     destination: int | None = None,
     out: int | None = None,
-    by: By = "product",
+    by: str = "product",
     k: int = 20,
 ) -> Ranking:
     """Rank the skip-trigrams that agree with the tokens given, over the whole vocabulary.
@@ -93,8 +93,8 @@ def rank(
     return Ranking(rows[r], destinations[r, d], outs[r, o], qk[r, d], ov[r, o])
 
 
-def _the_table_that_varies(source: int | None, destination: int | None, out: int | None, by: By) -> By:
-    if by not in ("qk", "ov", "product"):
+def _the_table_that_varies(source: int | None, destination: int | None, out: int | None, by: str) -> str:
+    if by not in BY:
         raise ValueError(f"cannot rank by {by!r}: choose qk, ov or product")
     if source is None or by == "product":
         return by
@@ -110,7 +110,7 @@ def _one(circuit: FactoredMatrix, token: int | None) -> Int[Tensor, "columns"] |
     return torch.tensor([token])
 
 
-def _value(qk: Tensor, ov: Tensor, by: By) -> Tensor:
+def _value(qk: Tensor, ov: Tensor, by: str) -> Tensor:
     """Return what is ranked; −∞ where a product would hide that a factor is not positive."""
     qk, ov = torch.broadcast_tensors(qk, ov)
     if by == "product":

@@ -7,7 +7,7 @@ import torch
 from transformer_lens import FactoredMatrix
 
 from circuits import copying, heads
-from circuits.weights import Head
+from circuits.weights import Head, Weights
 from tests.unit.small_model import HEAD, D, R, V, dense_ov, random_weights
 
 EIG = 1e-9
@@ -22,6 +22,13 @@ def weights():
     return random_weights()
 
 
+def on_unit_embeddings(d: int, r: int) -> Weights:
+    """A head that passes the first r words on, in a model whose embeddings are the unit vectors."""
+    eye = torch.eye(d, dtype=torch.float64)
+    down = eye[None, None, :, :r]
+    return Weights(eye, torch.zeros(4, d, dtype=torch.float64), down, down, down, down.mT, eye)
+
+
 def test_small_product_has_the_nonzero_eigenvalues_of_the_big_one(weights):
     small = copying.ov_eigenvalues(weights, HEAD)
     big = torch.linalg.eigvals(dense_ov(weights))
@@ -33,10 +40,8 @@ def test_small_product_has_the_nonzero_eigenvalues_of_the_big_one(weights):
     assert abs(small.sum() - dense_ov(weights).trace()) < EIG
 
 
-def test_score_of_copying_and_of_anticopying_heads(weights):
-    d = 8
-    eye = torch.eye(d, dtype=torch.float64)
-    copies = replace(weights, W_E=eye, W_U=eye, W_V=eye[None, None, :, :3], W_O=eye[None, None, :3])
+def test_score_of_copying_and_of_anticopying_heads():
+    copies = on_unit_embeddings(8, 3)
     assert copying.copying_score(copying.ov_eigenvalues(copies, Head(0, 0))) == pytest.approx(1)
     deletes = replace(copies, W_O=-copies.W_O)
     assert copying.copying_score(copying.ov_eigenvalues(deletes, Head(0, 0))) == pytest.approx(-1)
@@ -53,15 +58,7 @@ def test_counter_example_of_two_positive_eigenvalues():
 
 def test_gaussian_null_has_mean_zero_and_sd_of_one_and_a_half_over_r():
     draws, r = 400, 16
-    d = 2 * r
-    weights = replace(
-        random_weights(),
-        W_E=torch.eye(d, dtype=torch.float64),
-        W_U=torch.eye(d, dtype=torch.float64),
-        W_V=torch.zeros(1, 1, d, r, dtype=torch.float64),
-        W_O=torch.zeros(1, 1, r, d, dtype=torch.float64),
-        W_Q=torch.zeros(1, 1, d, r, dtype=torch.float64),
-    )
+    weights = on_unit_embeddings(2 * r, r)
     null = copying.copying_null(weights, draws=draws)
     expected = copying.GAUSSIAN_SD / r
     assert abs(null.mean) < SIGMAS * expected / draws**0.5
