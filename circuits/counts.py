@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -21,7 +21,7 @@ DISCOUNT = 0.75
 RESTORE = "git checkout -- assets/corpus/bigrams.npz   (or: python -m circuits.training corpus --corpus DIR)"
 
 
-def unigram_counts(ids: Int[Tensor, "token"], d_vocab: int) -> Int[Tensor, "d_vocab"]:
+def unigram_counts(ids: Integer[Tensor, "token"], d_vocab: int) -> Int[Tensor, "d_vocab"]:
     """Count every token of a text; BOS (the seams between files) counts as none."""
     counts = torch.bincount(ids.long(), minlength=d_vocab)
     counts[0] = 0
@@ -98,7 +98,7 @@ class BigramCounts:
         return table.unflatten(0, (self.d_vocab, self.d_vocab))
 
 
-def bigram_counts(ids: Int[Tensor, "token"], d_vocab: int) -> BigramCounts:
+def bigram_counts(ids: Integer[Tensor, "token"], d_vocab: int) -> BigramCounts:
     """Count adjacent pairs of a text; pairs across a seam (BOS inside ``ids``) are left out."""
     ids = ids.long()
     present, following = ids[:-1], ids[1:]

@@ -43,8 +43,10 @@ def read(folder: Path) -> Split:
     """Read every ``.txt`` under ``folder`` in name order and hold out the last 2 % of each.
 
     Raises:
-        ValueError: there is no ``.txt`` file in ``folder``.
+        ValueError: there is no such folder, or no ``.txt`` file in it.
     """
+    if not Path(folder).is_dir():
+        raise ValueError(f"there is no folder {folder}: --corpus wants a folder of plain-text books")
     files = sorted(Path(folder).glob("**/*.txt"))
     if not files:
         raise ValueError(f"no .txt files in {folder}: --corpus wants a folder of plain-text books")

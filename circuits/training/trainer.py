@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -63,11 +63,20 @@ class Trainer:
         (self.folder / "snapshots").mkdir(parents=True, exist_ok=True)
 
     def resume(self) -> None:
-        """Go on from the last saved state in ``folder``, if there is one."""
+        """Go on from the last saved state in ``folder``, if there is one.
+
+        Raises:
+            ValueError: that state was trained by another recipe.
+        """
         file = self.folder / "state.pt"
         if not file.exists():
             return
         state = torch.load(file, map_location="cpu", weights_only=True)
+        recipe = asdict(self.recipe)
+        if state.get("recipe", recipe) != recipe:
+            raise ValueError(
+                f"{file} belongs to another recipe: {state['recipe']}, not {recipe}. Choose another --work"
+            )
         self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step = state["step"]
@@ -149,7 +158,8 @@ class Trainer:
             return
         model = self.accelerator.unwrap_model(self.model).state_dict()
         optimiser = getattr(self.optimiser, "optimizer", self.optimiser).state_dict()
-        torch.save({"model": model, "optimiser": optimiser, "step": self.step}, self.folder / "state.tmp")
+        state = {"model": model, "optimiser": optimiser, "step": self.step, "recipe": asdict(self.recipe)}
+        torch.save(state, self.folder / "state.tmp")
         (self.folder / "state.tmp").rename(self.folder / "state.pt")
         lines = "".join(json.dumps(row) + "\n" for row in self.metrics)
         (self.folder / "metrics.jsonl").write_text(lines)

@@ -62,7 +62,7 @@ class Attention(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         q, k, v = self.heads(self.q, x), self.heads(self.k, x), self.heads(self.v, x)
         # In float32 even under autocast: the fused backward pass is a fifth faster so, and exact scores are free.
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(x.device.type, enabled=False):
             z = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
         return self.o(z.transpose(1, 2).flatten(2))
 
@@ -70,7 +70,7 @@ class Attention(nn.Module):
         """Return A itself, which the fused product above never writes down."""
         q, k = self.heads(self.q, x), self.heads(self.k, x)
         scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
         return scores.masked_fill(future, -torch.inf).softmax(-1)
 
 
@@ -153,11 +153,12 @@ class UnembedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, W_U, targets, weights):
-        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+        device = x.device.type
+        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
         x, W = x.to(low), W_U.to(low)
         loss, grad_x, grad_W = x.new_zeros((), dtype=torch.float32), torch.empty_like(x), torch.zeros_like(W_U)
-        for rows in torch.arange(len(x)).split(UnembedLoss.ROWS):
-            block = slice(int(rows[0]), int(rows[-1]) + 1)
+        for first in range(0, len(x), UnembedLoss.ROWS):
+            block = slice(first, first + UnembedLoss.ROWS)
             probs = (x[block] @ W.T).float().softmax(-1)
             own = probs.gather(1, targets[block, None])
             loss -= (own[:, 0].clamp_min(1e-30).log() * weights[block]).sum()
@@ -179,3 +180,11 @@ def state_dict(model: Transformer) -> dict[str, Tensor]:
     for name in [name for name in weights if ".attn." in name or name == "unembed.weight"]:
         weights.setdefault(name.replace("weight", "bias"), torch.zeros(len(weights[name])))
     return {name: value.to(torch.float16).contiguous() for name, value in weights.items()}
+
+
+def restore(shape: Shape, weights: dict[str, Tensor]) -> Transformer:
+    """Return the model of :func:`state_dict`'s weights, float32; the zero biases have no place in it and go."""
+    model = Transformer(shape)
+    own = model.state_dict().keys()
+    model.load_state_dict({name: value.float() for name, value in weights.items() if name in own})
+    return model.eval()

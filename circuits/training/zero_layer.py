@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm import tqdm
@@ -67,7 +67,7 @@ class Counts(NamedTuple):
     choose: BigramCounts
 
 
-def split_counts(ids: Int[np.ndarray, "token"], d_vocab: int) -> Counts:
+def split_counts(ids: Integer[np.ndarray, "token"], d_vocab: int) -> Counts:
     """Count the training text in two parts; pairs across the edge of a block belong to neither."""
     blocks = torch.from_numpy(ids[: len(ids) // BLOCK * BLOCK].astype(np.int64)).unflatten(0, (-1, BLOCK))
     blocks = torch.nn.functional.pad(blocks, (1, 0))  # a BOS before each block: a seam that is not counted

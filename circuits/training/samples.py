@@ -1,0 +1,94 @@
+"""Passages written by our own models, for pages that look through much text.
+
+The novels stay out of this project, so neurons and features are shown on text that the shipped models
+sampled.  A small model can recite: a window in which any twelve tokens in a row stand in the corpus is
+dropped, and so is one that repeats itself (the models were trained on repeats, and fall into loops).
+"""
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int, Integer
+from torch import Tensor
+from tqdm import tqdm
+
+from circuits import models
+from circuits.training.data import Data
+from circuits.training.transformer import Shape, Transformer, restore
+
+NAMES = ("one-layer-mlp", "two-layer")
+TEMPERATURE, RUN, LOOP = 0.8, 12, 6
+"""Tokens in a row that must not stand in the corpus; tokens in a row that must not come twice in a window."""
+
+N_WINDOWS, BATCH = 160, 40
+
+
+@torch.inference_mode()
+def sample(
+    model: Transformer, n_windows: int, temperature: float, generator: torch.Generator
+) -> Int[Tensor, "window n_ctx"]:
+    """Sample windows of ``n_ctx`` tokens that begin with BOS; BOS itself is never drawn again."""
+    tokens = torch.zeros(n_windows, 1, dtype=torch.long)
+    for _ in range(model.shape.n_ctx - 1):
+        logits = model.unembed(model.resid_final(tokens)[:, -1]) / temperature
+        logits[:, 0] = -torch.inf
+        tokens = torch.cat([tokens, torch.multinomial(logits.softmax(-1), 1, generator=generator)], dim=1)
+    return tokens
+
+
+def shipped(name: str, assets: Path) -> Transformer:
+    """Return a shipped model as the plain transformer it was trained as, which is faster without hooks."""
+    folder = assets / "models" / name
+    config = models.read_config(folder, name)
+    shape = Shape(**{field.name: config[field.name] for field in fields(Shape) if field.name in config})
+    return restore(shape, models.read_weights(folder / "model.safetensors", config["sha256"], name))
+
+
+def runs(tokens: Integer[np.ndarray, "*window pos"], length: int) -> np.ndarray:
+    """Return a 64-bit hash of every ``length`` tokens in a row: equal runs have equal hashes."""
+    factors = np.random.default_rng(0).integers(1, 2**63, length, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    n = tokens.shape[-1] - length + 1
+    return sum(tokens[..., i : i + n].astype(np.uint64) * factors[i] for i in range(length))
+
+
+def recites(windows: Integer[np.ndarray, "window pos"], known: np.ndarray) -> Bool[np.ndarray, "window"]:
+    """Return which windows hold ``RUN`` tokens in a row whose hash is ``known`` from the corpus."""
+    return np.isin(runs(windows[:, 1:], RUN), known).any(-1)
+
+
+def loops(windows: Integer[np.ndarray, "window pos"]) -> Bool[np.ndarray, "window"]:
+    """Return which windows hold the same ``LOOP`` tokens in a row twice."""
+    hashes = np.sort(runs(windows[:, 1:], LOOP), axis=-1)
+    return (hashes[:, 1:] == hashes[:, :-1]).any(-1)
+
+
+def write(data: Data, assets: Path, seed: int = 0) -> dict[str, int]:
+    """Write ``assets/corpus/sampled.npz`` (``tokens``: [window, n_ctx]); return how many were dropped and why."""
+    generator = torch.Generator().manual_seed(seed)
+    corpus = np.concatenate([data.train, data.held_out[:, 1:].numpy().astype(np.uint16).ravel()])
+    known = np.unique(runs(corpus, RUN))
+    kept, report = [], {"sampled": 0, "recited": 0, "looped": 0}
+    for name in NAMES:
+        windows = _good_windows(shipped(name, assets), known, N_WINDOWS // len(NAMES), generator, report)
+        kept.append(windows)
+    np.savez_compressed(assets / "corpus" / "sampled.npz", tokens=np.concatenate(kept).astype(np.uint16))
+    return report | {"kept": N_WINDOWS}
+
+
+def _good_windows(
+    model: Transformer, known: np.ndarray, n_windows: int, generator: torch.Generator, report: dict[str, int]
+) -> Integer[np.ndarray, "window pos"]:
+    """Sample until ``n_windows`` neither recite nor loop; add what was dropped to ``report``."""
+    kept = []
+    bar = tqdm(total=n_windows, desc="sampling")
+    while (missing := n_windows - sum(map(len, kept))) > 0:
+        windows = sample(model, BATCH, TEMPERATURE, generator).numpy()
+        recited, looped = recites(windows, known), loops(windows)
+        kept.append(windows[~recited & ~looped][:missing])
+        report["sampled"] += len(windows)
+        report["recited"] += int(recited.sum())
+        report["looped"] += int((looped & ~recited).sum())
+        bar.update(len(kept[-1]))
+    return np.concatenate(kept)
