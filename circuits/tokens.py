@@ -83,6 +83,11 @@ def _byte_of() -> dict[str, int]:
     return {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
+def text(model: TransformerBridge, token: int) -> str:
+    """Return the text of one token as a reader would type it (a lone byte becomes U+FFFD)."""
+    return token_bytes(model, token).decode("utf-8", "replace")
+
+
 def label(model: TransformerBridge, token: int) -> str:
     """Return how one token is shown: white space drawn, lone bytes as ``\\xE6``, never empty."""
     if token == model.tokenizer.bos_token_id:
