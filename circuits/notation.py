@@ -8,7 +8,14 @@ numbers, so it can say so.
 
 import re
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from circuits.weights import Head, Run, Weights
 
 Convention = Literal["ours", "paper"]
 Axes = tuple[str, str]
@@ -176,3 +183,58 @@ def _meaning(factors: tuple[Factor, ...], convention: Convention) -> tuple[str, 
 
 def _known(convention: Convention) -> dict[tuple[Factor, ...], str]:
     return {parse(getattr(row, convention)): row.name for row in TABLE}
+
+
+class ShapeRow(NamedTuple):
+    """One line of the table with its shapes in numbers; the paper's shape is ours turned round, or the same."""
+
+    row: Row
+    ours: tuple[int, int]
+    paper: tuple[int, int]
+
+
+def shapes(sizes: Sizes) -> list[ShapeRow]:
+    """Return every object of the table with the shape it has in both conventions."""
+    return [
+        ShapeRow(
+            row,
+            sizes.of(check(row.ours, "ours", sizes).axes),
+            sizes.of(check(row.paper, "paper", sizes).axes),
+        )
+        for row in TABLE
+    ]
+
+
+def matrices(weights: Weights, run: Run, head: Head, n_tokens: int = 32) -> dict[str, Tensor]:
+    """Return the matrices of :data:`MATRICES` for one head and one prompt, in our shapes, float64.
+
+    Of the vocabulary only the first ``n_tokens`` are taken: the relations hold token by token.
+    """
+    n = len(run.tokens)
+    named = {
+        "t": torch.nn.functional.one_hot(run.tokens % n_tokens, n_tokens),
+        "x": run.resid_pre[head.layer],
+        "A": run.pattern[head],
+        "W_E": weights.W_E[:n_tokens],
+        "W_U": weights.W_U[:, :n_tokens],
+        "W_pos": weights.W_pos[:n],
+    } | {name: getattr(weights, name)[head] for name in ("W_Q", "W_K", "W_V", "W_O")}
+    return {name: matrix.double() for name, matrix in named.items()}
+
+
+def as_in_paper(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the same matrices in the paper's orientation."""
+    turned = {name for name, axes in MATRICES.items() if axes["ours"] != axes["paper"]}
+    return {name: matrix.T if name in turned else matrix for name, matrix in ours.items()}
+
+
+def multiply(expression: str, named: dict[str, Tensor]) -> Float[Tensor, "rows columns"]:
+    """Return the product that ``expression`` writes, of the given matrices."""
+    factors = [named[factor.name].T if factor.transposed else named[factor.name] for factor in parse(expression)]
+    return reduce(torch.matmul, factors)
+
+
+def disagreement(row: Row, ours: dict[str, Tensor]) -> float:
+    """Return the largest difference between our product and the paper's, related as ``row.relation`` says."""
+    paper = multiply(row.paper, as_in_paper(ours))
+    return (multiply(row.ours, ours) - (paper if row.relation == "same" else paper.T)).abs().max().item()

@@ -5,43 +5,62 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circuits import notation
+from circuits import models, notation
 from circuits.notation import Factor, Sizes
+from circuits.weights import Head, Weights, forward
 
 SIZES = Sizes(n=5, V=11, d=7, r=3)
+SIZES_OF_ONE = Sizes(n=4, V=32, d=256, r=32)
+"""The shipped one-layer model on four tokens, cut to 32 words."""
 EXACT = 1e-10
 """float64 products of at most six factors."""
 
 
 @pytest.fixture(scope="module")
-def tensors() -> dict[str, dict[str, torch.Tensor]]:
-    """One random matrix a name, in our shape, and the same matrix in the paper's."""
+def tensors() -> dict[str, torch.Tensor]:
+    """One random matrix a name, in our shape."""
     generator = torch.Generator().manual_seed(0)
-    ours = {
+    return {
         name: torch.randn(*SIZES.of(axes["ours"]), dtype=torch.double, generator=generator)
         for name, axes in notation.MATRICES.items()
     }
-    same = {name for name, axes in notation.MATRICES.items() if axes["ours"] == axes["paper"]}
-    return {"ours": ours, "paper": {name: m if name in same else m.T for name, m in ours.items()}}
-
-
-def multiply(expression: str, matrices: dict[str, torch.Tensor]) -> torch.Tensor:
-    factors = [matrices[f.name].T if f.transposed else matrices[f.name] for f in notation.parse(expression)]
-    return factors[0] if len(factors) == 1 else torch.linalg.multi_dot(factors)
 
 
 @pytest.mark.parametrize("row", notation.TABLE, ids=lambda row: row.name)
 def test_the_table_says_how_the_conventions_are_related(row, tensors):
-    ours, paper = multiply(row.ours, tensors["ours"]), multiply(row.paper, tensors["paper"])
-    expected = {"same": paper, "transposed": paper.T}[row.relation]
-    torch.testing.assert_close(ours, expected, atol=EXACT, rtol=EXACT)
+    assert notation.disagreement(row, tensors) < EXACT
+    wrong = row._replace(relation={"same": "transposed", "transposed": "same"}[row.relation])
+    ours = notation.multiply(row.ours, tensors)
+    if ours.shape[0] == ours.shape[1] and row.name != "pattern":
+        assert notation.disagreement(wrong, tensors) > 0.1, "a square product tells the relations apart"
+
+
+def test_multiply_reads_left_to_right(tensors):
+    torch.testing.assert_close(notation.multiply("W_Q W_Kᵀ", tensors), tensors["W_Q"] @ tensors["W_K"].T)
+
+
+def test_the_shipped_model_obeys_the_table():
+    weights = Weights.of(models.load("one-layer")).double()
+    run = forward(weights, torch.tensor([0, 300, 7, 300]))
+    named = notation.matrices(weights, run, Head(0, 3))
+    assert {name: SIZES_OF_ONE.of(axes["ours"]) for name, axes in notation.MATRICES.items()} == {
+        name: tuple(matrix.shape) for name, matrix in named.items()
+    }
+    torch.testing.assert_close(named["A"] @ named["x"] @ named["W_V"] @ named["W_O"], run.head_out[0, 3])
+    assert all(notation.disagreement(row, named) < EXACT for row in notation.TABLE)
+
+
+def test_shapes_are_turned_round_where_the_matrix_is():
+    for row, ours, paper in notation.shapes(SIZES):
+        assert paper == (ours if row.relation == "same" else ours[::-1])
 
 
 @pytest.mark.parametrize("convention", ["ours", "paper"])
 @pytest.mark.parametrize("row", notation.TABLE, ids=lambda row: row.name)
 def test_every_object_of_the_table_is_allowed_and_recognised(row, convention, tensors):
+    named = tensors if convention == "ours" else notation.as_in_paper(tensors)
     product = notation.check(getattr(row, convention), convention, SIZES)
-    assert SIZES.of(product.axes) == multiply(getattr(row, convention), tensors[convention]).shape
+    assert SIZES.of(product.axes) == notation.multiply(getattr(row, convention), named).shape
     assert row.name in product.verdict
     assert not product.silent
 
