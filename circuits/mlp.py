@@ -12,14 +12,13 @@ The reading is that of Geva et al. 2021, "Transformer feed-forward layers are ke
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from circuits.weights import Run, Weights, forward
+from circuits.weights import Run, Weights, attention_scores, causal_mask
 
 DELETION_SDS = 4.0
 """How many standard deviations (of a random pair's cosine, 1/√d_model) below zero a deletion neuron lies."""
@@ -58,9 +57,11 @@ def activations(
 
 @torch.inference_mode()
 def activations_on(weights: Weights, tokens: Int[Tensor, "*batch pos"]) -> Float[Tensor, "*batch pos d_mlp"]:
-    """Return the first layer's activations on ``tokens``; the logits, most of a small model's work, are not made."""
-    headless = replace(_with_mlp(weights), W_U=weights.W_U[:, :0])
-    return activations(weights, inputs(forward(headless, tokens)))
+    """Return the first layer's activations on ``tokens``, and nothing else: logits are most of a small model's work."""
+    x = weights.W_E[tokens] + weights.W_pos[: tokens.shape[-1]]
+    scores = attention_scores(x, weights.W_Q[0], weights.W_K[0]).masked_fill(causal_mask(x.shape[-2]), -torch.inf)
+    heads = scores.softmax(-1) @ x.unsqueeze(-3) @ weights.W_V[0] @ weights.W_O[0]
+    return activations(weights, x + heads.sum(-3))
 
 
 def writes(

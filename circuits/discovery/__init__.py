@@ -20,7 +20,7 @@ arXiv 2310.10348 (attribution patching), Conmy et al. 2023, arXiv 2304.14997 (AC
 from circuits.discovery.ablation import Ablation, Gate, ablate_each, ablate_together, gate_patching
 from circuits.discovery.edges import Edge, edge_attribution, edge_effects, graph
 from circuits.discovery.faithfulness import Circuit, circuit_metrics, faithfulness, strongest
-from circuits.discovery.pairs import CORRUPTIONS, Pair, repeat_pair
+from circuits.discovery.pairs import CORRUPTIONS, Pair, renaming, repeat_pair
 from circuits.discovery.patching import (
     KINDS,
     Activations,
@@ -56,6 +56,7 @@ __all__ = [
     "gate_patching",
     "graph",
     "metrics",
+    "renaming",
     "repeat_pair",
     "shifted_forward",
     "strongest",

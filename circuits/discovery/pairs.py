@@ -23,7 +23,7 @@ class Pair:
     """
 
     clean: Int[Tensor, "batch pos"]
-    corrupt: Int[Tensor, "batch pos"]
+    corrupt: Int[Tensor, "batch corrupt_pos"]
     answer: Int[Tensor, "batch"]
     wrong: Int[Tensor, "batch"]
 
@@ -42,17 +42,26 @@ class Pair:
         cls,
         weights: Weights,
         clean: Int[Tensor, "pos"],
-        corrupt: Int[Tensor, "pos"],
+        corrupt: Int[Tensor, "corrupt_pos"],
         answer: int | None = None,
         wrong: int | None = None,
     ) -> "Pair":
-        """Make a pair of one prompt each; what is not given is the model's own top choice on that prompt."""
-        if clean.shape != corrupt.shape:
-            return cls(clean[None], corrupt[None], torch.tensor([0]), torch.tensor([1]))  # refuses, with the reason
-        logits = forward(weights, torch.stack([clean, corrupt])).logits[:, -1]
-        answer = int(logits[0].argmax()) if answer is None else answer
-        wrong = next(int(t) for t in logits[1].topk(2).indices if t != answer) if wrong is None else wrong
+        """Pair one prompt with another; an answer that is not given is :func:`expected` of its own prompt."""
+        if answer is None:
+            answer = next(token for token in expected(weights, clean) if token != wrong)
+        if wrong is None:
+            wrong = next(token for token in expected(weights, corrupt) if token != answer)
         return cls(clean[None], corrupt[None], torch.tensor([answer]), torch.tensor([wrong]))
+
+    @classmethod
+    def of_renamings(cls, weights: Weights, prompt: Int[Tensor, "pos"], count: int = 8) -> "Pair":
+        """Pair a prompt with ``count`` renamings of itself: other tokens, the same pattern of repeats.
+
+        The answer is the first :func:`expected` token, the wrong answer what that is renamed to.
+        """
+        names = torch.stack([renaming(weights.d_vocab, seed) for seed in range(count)])
+        answer = expected(weights, prompt)[0]
+        return cls(prompt.expand(count, -1), names[:, prompt], torch.full((count,), answer), names[:, answer])
 
     @property
     def reversed(self) -> "Pair":
@@ -62,6 +71,26 @@ class Pair:
     def direction(self, weights: Weights) -> Float[Tensor, "batch d_model"]:
         """Return ``W_U[:, answer] − W_U[:, wrong]``: the metric is the last stream row along it."""
         return (weights.W_U[:, self.answer] - weights.W_U[:, self.wrong]).T
+
+
+def expected(weights: Weights, prompt: Int[Tensor, "pos"]) -> list[int]:
+    """Return what might come next: the token after the latest earlier copy of the last one (induction's guess,
+    where there is such a copy), then the model's own two first choices.
+    """
+    copies = (prompt[:-1] == prompt[-1]).nonzero().flatten()
+    guess = [int(prompt[copies[-1] + 1])] if len(copies) else []
+    return guess + forward(weights, prompt).logits[-1].topk(2).indices.tolist()
+
+
+def renaming(d_vocab: int, seed: int = 0) -> Int[Tensor, "d_vocab"]:
+    """Return a permutation of the vocabulary that leaves BOS alone and moves every other token.
+
+    One random cycle through all tokens: equal tokens stay equal, and nothing is its own new name.
+    """
+    order = torch.randperm(d_vocab - 1, generator=torch.Generator().manual_seed(seed)) + 1
+    names = torch.zeros(d_vocab, dtype=torch.long)
+    names[order] = order.roll(1)
+    return names
 
 
 def repeat_pair(corruption: str = "BB", period: int = 32, batch: int = 16, d_vocab: int = 4096, seed: int = 0) -> Pair:

@@ -125,7 +125,9 @@ def activation_patching(
 def gradients(weights: Weights, pair: Pair) -> dict[str, Tensor]:
     """Return ``∂ metric / ∂ activation`` of every kind on the clean prompts: one forward and one backward pass."""
     with torch.inference_mode(False), torch.enable_grad():
-        tokens, direction = pair.clean.clone(), pair.direction(weights)
+        # Tensors born in inference mode cannot take part in a backward pass; their copies can.
+        weights, tokens = weights.map(torch.clone), pair.clean.clone()
+        direction = pair.direction(weights)
         shapes = activations(weights, tokens)._asdict()
         shifts = {kind: torch.zeros_like(value, requires_grad=True) for kind, value in shapes.items()}
         _, resid = shifted_forward(weights, tokens, shifts)

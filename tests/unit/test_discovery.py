@@ -15,16 +15,16 @@ from circuits.weights import Head, Weights, forward
 EXACT = 1e-10  # float64, sums of a few hundred terms of size 1
 LINEAR = 1e-4  # a central difference quotient: a third derivative times a step of 1e-4 squared
 DIFFERENT = 1e-3  # where two numbers must not agree
-SIZES = {"d_vocab": 19, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9}
+SIZES = {"d_vocab": 19, "d_model": 12, "d_head": 4, "n_ctx": 9}
 
 
-def random_weights(n_layers: int, seed: int = 0) -> Weights:
+def random_weights(n_layers: int, seed: int = 0, n_heads: int = 3) -> Weights:
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64) / shape[-2] ** 0.5
 
-    d, r, h, V = SIZES["d_model"], SIZES["d_head"], SIZES["n_heads"], SIZES["d_vocab"]
+    d, r, h, V = SIZES["d_model"], SIZES["d_head"], n_heads, SIZES["d_vocab"]
     into, out = (n_layers, h, d, r), (n_layers, h, r, d)
     # Queries and keys are made large: attention must be far from uniform for the softmax to matter.
     return Weights(
@@ -110,12 +110,12 @@ def test_attribution_is_exact_in_the_last_layer_and_not_below(two_layers, pair):
 def test_attribution_works_where_gradients_are_off(two_layers, pair):
     expected = discovery.attribution_patching(two_layers, pair)
     with torch.inference_mode():
-        inside = discovery.attribution_patching(two_layers, pair)
+        inside = discovery.attribution_patching(two_layers.map(torch.clone), pair)
     torch.testing.assert_close(inside["z"], expected["z"], atol=EXACT, rtol=0)
 
 
 def test_the_graph_of_two_layers_of_eight_heads_has_306_edges():
-    weights = replace(random_weights(2), **{name: torch.zeros(2, 8, 12, 4) for name in ("W_Q", "W_K", "W_V")})
+    weights = random_weights(2, n_heads=8)
     edges = discovery.graph(weights)
     assert len(edges) == len(set(edges)) == 2 * 3 * 8 + 10 * 3 * 8 + 18
     assert str(discovery.Edge("L0H3", Head(1, 4), "k")) in map(str, edges)
@@ -243,12 +243,31 @@ def test_pairs_refuse_what_cannot_be_patched(two_layers):
         discovery.repeat_pair("BB", period=6, d_vocab=18)
 
 
-def test_a_pair_of_prompts_asks_the_model_for_the_answers(two_layers):
-    clean, corrupt = torch.tensor([0, 3, 4, 3]), torch.tensor([0, 5, 4, 3])
+def test_a_pair_of_prompts_finds_its_answers(two_layers):
+    clean, corrupt = torch.tensor([0, 3, 4, 3]), torch.tensor([0, 5, 4, 6])
     pair = discovery.Pair.of_prompts(two_layers, clean, corrupt)
-    assert pair.answer.item() == forward(two_layers, clean).logits[-1].argmax()
-    assert pair.wrong.item() in forward(two_layers, corrupt).logits[-1].topk(2).indices
+    assert pair.answer.item() == 4  # after the earlier 3
+    assert pair.wrong.item() == next(
+        t for t in forward(two_layers, corrupt).logits[-1].argsort(descending=True).tolist() if t != 4
+    )
     assert pair.reversed.clean.tolist() == [corrupt.tolist()]
+    given = discovery.Pair.of_prompts(two_layers, clean, corrupt, answer=7, wrong=8)
+    assert (given.answer.item(), given.wrong.item()) == (7, 8)
+
+
+def test_renaming_moves_every_token_but_bos_and_keeps_repeats(two_layers):
+    names = discovery.renaming(SIZES["d_vocab"], seed=3)
+    assert names[0] == 0
+    assert sorted(names.tolist()) == list(range(SIZES["d_vocab"]))
+    assert (names[1:] != torch.arange(1, SIZES["d_vocab"])).all()
+    prompt = torch.tensor([0, 3, 8, 3, 8, 3])
+    pair = discovery.Pair.of_renamings(two_layers, prompt, count=4)
+    assert torch.equal(pair.clean, prompt.expand(4, -1))
+    assert (pair.corrupt[:, 0] == 0).all()
+    same = prompt[:, None] == prompt
+    assert ((pair.corrupt[:, :, None] == pair.corrupt[:, None]) == same).all()
+    assert pair.answer.tolist() == [8] * 4
+    assert torch.equal(pair.wrong, pair.corrupt[:, 2])
 
 
 def test_equal_prompts_have_nothing_to_explain(two_layers, pair):

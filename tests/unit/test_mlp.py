@@ -13,19 +13,31 @@ V, D, R, H, M, N_CTX = 17, 10, 5, 2, 24, 9
 POSITION = 5
 
 
-@pytest.fixture(scope="module")
-def weights() -> Weights:
+def random_weights(n_layers: int) -> Weights:
     generator = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64) / shape[-2] ** 0.5
 
-    heads, out = (1, H, D, R), (1, H, R, D)
+    into, out = (n_layers, H, D, R), (n_layers, H, R, D)
     return Weights(
-        4 * normal(V, D), 2 * normal(N_CTX, D),
-        normal(*heads), normal(*heads), normal(*heads), normal(*out), normal(D, V),
-        W_in=normal(1, D, M), b_in=0.3 * normal(1, M), W_out=normal(1, M, D), b_out=normal(1, D),
-    )  # fmt: skip
+        W_E=4 * normal(V, D),
+        W_pos=2 * normal(N_CTX, D),
+        W_Q=normal(*into),
+        W_K=normal(*into),
+        W_V=normal(*into),
+        W_O=normal(*out),
+        W_U=normal(D, V),
+        W_in=normal(n_layers, D, M),
+        b_in=normal(n_layers, M),
+        W_out=normal(n_layers, M, D),
+        b_out=normal(n_layers, D),
+    )
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    return random_weights(1)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +126,9 @@ def test_a_neuron_that_writes_minus_what_it_reads_is_a_deletion_neuron():
     d, m = 400, 60
     W_in, W_out = (torch.randn(1, *shape, generator=generator) for shape in ((d, m), (m, d)))
     W_out[0, 7] = -2 * W_in[0, :, 7]
-    empty = torch.zeros(0)
-    weights = Weights(torch.zeros(1, d), *[empty] * 6, W_in, torch.zeros(1, m), W_out, torch.zeros(1, d))
+    into, out = torch.zeros(1, 1, d, 1), torch.zeros(1, 1, 1, d)
+    mlp_part = {"W_in": W_in, "b_in": torch.zeros(1, m), "W_out": W_out, "b_out": torch.zeros(1, d)}
+    weights = Weights(torch.zeros(3, d), torch.zeros(2, d), into, into, into, out, torch.zeros(d, 3), **mlp_part)
     cosines = mlp.key_value_cosines(weights)
     assert cosines[7].item() == pytest.approx(-1, abs=1e-6)
     assert mlp.deletion_neurons(weights).nonzero().tolist() == [[7]]
@@ -156,4 +169,4 @@ def test_what_cannot_be_done_is_said(weights, run):
     with pytest.raises(ValueError, match="no neuron 24"):
         mlp.ablate(weights, run, POSITION, [3, 24])
     with pytest.raises(ValueError, match="one-layer"):
-        mlp.ablate(replace(weights, W_Q=weights.W_Q.repeat(2, 1, 1, 1)), run, POSITION, [3])
+        mlp.ablate(random_weights(2), run, POSITION, [3])
