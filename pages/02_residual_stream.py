@@ -42,7 +42,7 @@ with figure:
         stream = turned.resid_final[view.focus]
         ui.chart(
             charts.stream_strip(stream.numpy()),
-            f"The stream in focus, a cell per coordinate. Turn it: every cell changes, its length stays {stream.norm():.2f}.",
+            f"The stream in focus, a cell a coordinate. Turn it: all cells change, length {stream.norm():.2f} stays.",
             "A strip of coloured cells, one for each coordinate of the stream at the position in focus.",
             key="strip",
         )
@@ -147,7 +147,7 @@ ui.exercises(
         "$1/\\sqrt{512} = 0.044$: in a wide stream, unrelated writes hardly disturb one another.",
     ),
     ui.Exercise(
-        "Twelve heads of 64 dimensions write into d_model = 768. How many dimensions can one layer's heads write in all?",
+        "Twelve heads of 64 dimensions write into d_model = 768. How many can one layer fill?",
         ui.Number(768),
         ("Each head writes into a subspace of at most d_head dimensions.", "Are 12 · 64 more or fewer than 768?"),
         "12 · 64 = 768: the heads of a single layer can fill the whole stream.",
@@ -159,7 +159,7 @@ ui.exercises(
             "the 17th coordinate of the stream",
         ),
         ("Try the slider.", "What is a product of a writer and a reader?"),
-        "Only what is written down in coordinates changes. Patterns and logits are products in which the rotation cancels.",
+        "Only what is written in coordinates changes. In patterns and logits the rotation cancels.",
     ),
     ui.Exercise(
         f"On the prompt above, which writer moves the logit of {ui.code(tokens.label(view.model, target))} most "
@@ -178,8 +178,8 @@ ui.exercises(
 ui.show_code(residual.components, residual.direct_logit_attribution, residual.rotate, residual.virtual_weights)
 ui.limits(
     "A large share of a logit says who wrote it directly, not who caused it: a first-layer head may act through a "
-    "second-layer head and have no bar. The model here has no LayerNorm; with one, a logit is a sum only after dividing "
-    "by a scale that depends on the whole stream."
+    "second-layer head and have no bar. The model here has no LayerNorm; with one, a logit is a sum only after "
+    "dividing by a scale that depends on the whole stream."
 )
 ui.takeaways(
     "The final stream is the sum of every write, and a logit is the sum of one number per writer.",

@@ -5,37 +5,35 @@ apart and in order.  Scales name a range (``heatmap``, ``diverging``) and leave 
 so that one specification serves light and dark.
 """
 
-import base64
-import io
 import json
 from collections.abc import Sequence
 
 import altair as alt
 import numpy as np
 import pandas as pd
-from PIL import Image
 
-DIRECT, QK, OV, PREVIOUS, INDUCTION, POSITION, REMOVED = (
-    "#7a8493",
-    "#2f7fc1",
-    "#d97b0f",
-    "#0f9e8a",
-    "#8a5cd1",
-    "#5a9e3a",
-    "#d04437",
-)
-"""One colour per role on every page: direct path, where, what, the two heads of induction, positions, errors."""
+from circuits.charts.colours import CYCLE, DIRECT, INDUCTION, OV, POSITION, PREVIOUS, QK, REMOVED, ROLES
+from circuits.charts.pictures import png, tint
 
-ROLES = {
-    "direct path": DIRECT,
-    "token": DIRECT,
-    "position": POSITION,
-    "QK": QK,
-    "OV": OV,
-    "previous-token head": PREVIOUS,
-    "induction head": INDUCTION,
-    "removed": REMOVED,
-}
+__all__ = [
+    "CYCLE",
+    "DIRECT",
+    "INDUCTION",
+    "OV",
+    "POSITION",
+    "PREVIOUS",
+    "QK",
+    "REMOVED",
+    "ROLES",
+    "bars",
+    "curves",
+    "grid_frame",
+    "heatmap",
+    "png",
+    "positions",
+    "tint",
+    "token_axis",
+]
 
 MAX_RECTS = 64 * 64
 """Above this many cells a heat map is drawn as one picture: rectangles would keep the browser busy for a second."""
@@ -101,57 +99,28 @@ def heatmap(
     data = grid_frame(values, rows, columns)
     if causal:
         data = data[data["key"] <= data["query"]]
-    scale = (
-        alt.Scale(domain=[-top, top], range="diverging") if diverging else alt.Scale(domain=[0, top], range="heatmap")
-    )
+    domain, colours = ([-top, top], "diverging") if diverging else ([0, top], "heatmap")
+    legend = alt.Legend(title=unit, gradientLength=min(160, height - 60))
     return (
         alt.Chart(data, title=title, height=height)
         .mark_rect()
         .encode(
             x=positions(columns, column_title, alt.X, "key", labelAngle=-60),
             y=positions(rows, row_title, alt.Y, "query"),
-            color=alt.Color(
-                "value:Q", scale=scale, legend=alt.Legend(title=unit, gradientLength=min(160, height - 60))
-            ),
-            tooltip=[
-                alt.Tooltip("query_token:N", title=row_title),
-                alt.Tooltip("query:Q", title="row"),
-                alt.Tooltip("key_token:N", title=column_title),
-                alt.Tooltip("key:Q", title="column"),
-                alt.Tooltip("value:Q", title=unit, format=".3f"),
-            ],
+            color=alt.Color("value:Q", scale=alt.Scale(domain=domain, range=colours), legend=legend),
+            tooltip=_cell_tooltip(row_title, column_title, unit),
         )
     )
 
 
-def tint(values: np.ndarray, colour: str = QK, negative: str | None = None, top: float | None = None) -> np.ndarray:
-    """Return a matrix as RGBA: one colour whose opacity is the value, so that zero is the page itself.
-
-    With ``negative`` set, values below zero take that colour.  For pictures (``st.image``) in both themes.
-    """
-    values = np.asarray(values, dtype=float)
-    top = top or float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    rgba = np.zeros((*values.shape, 4), dtype=np.uint8)
-    rgba[..., :3] = _rgb(colour)
-    if negative:
-        rgba[values < 0, :3] = _rgb(negative)
-    rgba[..., 3] = (np.clip(np.nan_to_num(np.abs(values)) / top, 0, 1) * 255).round()
-    return rgba
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return tuple(bytes.fromhex(colour[1:]))
-
-
-def png(pixels: np.ndarray, size: int | None = None) -> str:
-    """Return an RGBA array as a PNG data address, enlarged without smoothing to at least ``size`` pixels."""
-    image = Image.fromarray(pixels, "RGBA")
-    if size:
-        factor = max(1, -(-size // max(image.size)))
-        image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+def _cell_tooltip(row_title: str, column_title: str, unit: str) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("query_token:N", title=row_title),
+        alt.Tooltip("query:Q", title="row"),
+        alt.Tooltip("key_token:N", title=column_title),
+        alt.Tooltip("key:Q", title="column"),
+        alt.Tooltip("value:Q", title=unit, format=".3f"),
+    ]
 
 
 def _picture(values, rows, columns, title, unit, diverging, top, row_title, column_title, height) -> alt.LayerChart:
@@ -214,43 +183,35 @@ def bars(
     )
 
 
-def curves(
+def paired_bars(
+    names: Sequence[str],
     series: dict[str, Sequence[float]],
-    x: Sequence[float],
     *,
     title: str,
-    x_title: str,
-    y_title: str,
-    colours: dict[str, str] | None = None,
-    x_labels: Sequence[str] | None = None,
-    marks: dict[str, float] | None = None,
-    height: int = 260,
-    log_x: bool = False,
-) -> alt.LayerChart:
-    """Draw one line per named series over a shared ``x``; ``marks`` are labelled horizontal rules.
-
-    ``x_labels`` (tokens) replace the numbers of an integer ``x`` that counts from 0.
-    """
+    unit: str,
+    colours: Sequence[str],
+    height: int = 220,
+) -> alt.Chart:
+    """Draw two bars a row, one a series; rows keep their order and may share a name."""
     data = pd.DataFrame(
-        [(name, at, value) for name, values in series.items() for at, value in zip(x, values, strict=True)],
-        columns=["series", "x", "value"],
+        [
+            (row, name, label, value)
+            for label, values in series.items()
+            for row, (name, value) in enumerate(zip(names, values, strict=True))
+        ],
+        columns=["row", "name", "series", "value"],
     )
-    domain = list(series)
-    palette = [(colours or {}).get(name) or ROLES.get(name) or CYCLE[i % len(CYCLE)] for i, name in enumerate(domain)]
     axis = (
         token_axis(x_labels, x_title, labelAngle=-60) if x_labels is not None else alt.Axis(title=x_title, grid=False)
     )
-    scale = alt.Scale(type="log") if log_x else alt.Scale(nice=False)
     lines = (
-        alt.Chart(data, title=title, height=height)
-        .mark_line(point=len(data) <= 400, interpolate="linear")
+        alt.Chart(data)
+        .mark_line(point=len(data) <= 400)
         .encode(
-            x=alt.X("x:Q", axis=axis, scale=scale),
+            x=alt.X("x:Q", axis=axis, scale=alt.Scale(type="log") if log_x else alt.Scale(nice=False)),
             y=alt.Y("value:Q", title=y_title),
-            color=alt.Color(
-                "series:N", scale=alt.Scale(domain=domain, range=palette), legend=alt.Legend(title=None, orient="top")
-            ),
-            strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=domain), legend=None),
+            color=alt.Color("series:N", scale=_palette(list(series), colours or {}), legend=_above()),
+            strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=list(series)), legend=None),
             tooltip=[
                 "series:N",
                 alt.Tooltip("x:Q", title=x_title),
@@ -258,13 +219,23 @@ def curves(
             ],
         )
     )
-    layers = [lines]
-    if marks:
-        rules = pd.DataFrame({"y": list(marks.values()), "label": list(marks)})
-        base = alt.Chart(rules).encode(y="y:Q")
-        layers.append(base.mark_rule(strokeDash=[4, 4], color=DIRECT))
-        layers.append(base.mark_text(align="left", dx=4, dy=-6, color=DIRECT, x=0).encode(text="label:N"))
-    return alt.layer(*layers)
+    return alt.layer(lines, *_rules(marks or {})).properties(title=title, height=height)
 
 
-CYCLE = (QK, OV, PREVIOUS, INDUCTION, POSITION, DIRECT, REMOVED)
+def _palette(names: list[str], colours: dict[str, str]) -> alt.Scale:
+    """Return a fixed colour for every series: the one asked for, its role's, or the next of the cycle."""
+    palette = [colours.get(name) or ROLES.get(name) or CYCLE[i % len(CYCLE)] for i, name in enumerate(names)]
+    return alt.Scale(domain=names, range=palette)
+
+
+def _above() -> alt.Legend:
+    return alt.Legend(title=None, orient="top", labelLimit=300)
+
+
+def _rules(marks: dict[str, float]) -> list[alt.Chart]:
+    """Return dashed horizontal rules with their names written on them."""
+    if not marks:
+        return []
+    base = alt.Chart(pd.DataFrame({"y": list(marks.values()), "label": list(marks)})).encode(y="y:Q")
+    rule = base.mark_rule(strokeDash=[4, 4], color=DIRECT)
+    return [rule, base.mark_text(align="left", dx=4, dy=-6, color=DIRECT, x=0).encode(text="label:N")]

@@ -20,10 +20,10 @@ def writers(names: Sequence[str], values: np.ndarray, title: str) -> alt.Chart:
         {"writer": names, "value": np.asarray(values, float), "colour": [colour_of(name) for name in names]}
     )
     return (
-        alt.Chart(data, title=title, height=170)
+        alt.Chart(data, title=title, height=230)
         .mark_bar()
         .encode(
-            x=alt.X("writer:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60, grid=False)),
+            x=alt.X("writer:N", sort=None, title=None, axis=alt.Axis(labelAngle=-60, grid=False, labelOverlap=False)),
             y=alt.Y("value:Q", title="logit"),
             color=alt.Color("colour:N", scale=None),
             tooltip=["writer:N", alt.Tooltip("value:Q", title="logit", format=".3f")],
@@ -39,7 +39,7 @@ def stream_strip(stream: np.ndarray) -> alt.Chart:
     )
     top = float(np.abs(stream).max()) or 1.0
     return (
-        alt.Chart(data, title="The stream's coordinates", height=60)
+        alt.Chart(data, title="The stream's coordinates", height=125)
         .mark_rect()
         .encode(
             x=alt.X("column:O", axis=None),
@@ -47,7 +47,7 @@ def stream_strip(stream: np.ndarray) -> alt.Chart:
             color=alt.Color(
                 "value:Q",
                 scale=alt.Scale(domain=[-top, top], range="diverging"),
-                legend=alt.Legend(title="value", gradientLength=60),
+                legend=alt.Legend(title="value", gradientLength=50),
             ),
             tooltip=["coordinate:Q", alt.Tooltip("value:Q", format=".3f")],
         )
@@ -65,11 +65,16 @@ def virtual_weights(values: np.ndarray, writers: Sequence[str], readers: Sequenc
         }
     ).dropna()
     return (
-        alt.Chart(data, title="Alignment of what is written with what is read", height=360)
+        alt.Chart(data, title="Alignment of what is written with what is read", height=400)
         .mark_rect()
         .encode(
-            x=alt.X("reader:N", sort=list(readers), title="reader", axis=alt.Axis(labelAngle=-60, grid=False)),
-            y=alt.Y("writer:N", sort=list(writers), title="writer", axis=alt.Axis(grid=False)),
+            x=alt.X(
+                "reader:N",
+                sort=list(readers),
+                title="reader",
+                axis=alt.Axis(labelAngle=-60, grid=False, labelOverlap=False),
+            ),
+            y=alt.Y("writer:N", sort=list(writers), title="writer", axis=alt.Axis(grid=False, labelOverlap=False)),
             color=alt.Color(
                 "value:Q", scale=alt.Scale(range="heatmap", domainMin=0), legend=alt.Legend(title="× chance")
             ),

@@ -24,7 +24,7 @@ def style() -> None:
 
 def current_page(page) -> registry.Page:
     """Return our page for Streamlit's (which has the empty path for the first)."""
-    return registry.by_slug(page.url_path) if page.url_path else registry.ALL[0]
+    return registry.by_slug(page.url_path) if page.url_path else registry.built()[0]
 
 
 def begin(slug: str) -> View:
@@ -99,10 +99,9 @@ def measure(what: str, value: str, note: str = "") -> None:
 def idea(words: str, formula: str, shapes: dict[str, str], paper: str | None = None) -> None:
     """Show the idea: words, one formula, the shape of each symbol; the paper's convention one click away."""
     st.markdown("#### The idea")
-    text, maths = st.columns([3, 2])
+    text, symbols = st.columns([3, 2], gap="medium")
     text.markdown(words)
-    with maths:
-        st.latex(formula)
+    with symbols:
         st.markdown("\n".join(f"- ${symbol}$: {shape}" for symbol, shape in shapes.items()))
         if paper:
             with st.popover("In the paper's convention", icon=":material/swap_horiz:"):
@@ -111,6 +110,7 @@ def idea(words: str, formula: str, shapes: dict[str, str], paper: str | None = N
                     "The paper writes columns and multiplies from the left; the code here writes rows and "
                     "multiplies from the right. $W_{QK}$ is the same matrix in both, $W_{OV}$ is transposed."
                 )
+    st.latex(formula)
 
 
 def by_hand(title: str, words: str) -> None:

@@ -65,25 +65,32 @@ def prompt_bar(page: registry.Page) -> None:
     """Draw the strip and put what was chosen into the session as the current :class:`View`."""
     if "text" not in st.session_state:
         st.session_state["text"] = st.query_params.get("text", DEFAULT_TEXT)
-    text_column, model_column, example_column = st.columns([6, 2, 1.4], vertical_alignment="bottom")
+    text_column, model_column, example_column = st.columns([6, 2, 1.6], vertical_alignment="bottom")
+    with model_column:
+        model_name = _model_picker(page)
+    model = cached.model(model_name)
+    prompt = tokens.prompt(model, tokens.unescape(st.session_state["text"] or ""))
     with text_column:
-        text = st.text_input(
-            "Your text",
+        st.text_input(
+            f"Your text · {_length(prompt)}",
             key="text",
             live="300ms",
             bind="query-params",
             persist_state="session",
             help="Any text. Type \\n for a new line and \\t for a tab. Click a token below to put it in focus.",
         )
-    with model_column:
-        model_name = _model_picker(page)
-    with example_column, st.popover("Examples", icon=":material/format_list_bulleted:", width="stretch"):
+    with example_column, st.popover("Examples", icon=":material/list:", width="stretch"):
         _examples()
-    model = cached.model(model_name)
-    prompt = tokens.prompt(model, tokens.unescape(text or ""))
-    focus = _chips(model, prompt)
-    _notes(model, prompt)
-    st.session_state["_view"] = View(page, model_name, prompt, focus)
+    st.session_state["_view"] = View(page, model_name, prompt, _chips(model, prompt))
+
+
+def _length(prompt: tokens.Prompt) -> str:
+    """Say how long the text is, and what is used where it is longer than the model reads."""
+    if prompt.cut:
+        return f"{prompt.n_tokens:,} tokens, limit {prompt.limit}: the first {prompt.limit} are used"
+    if prompt.n_tokens == 1:
+        return "empty: the model sees only the token that begins every text"
+    return f"{prompt.n_tokens} tokens with the beginning-of-text token"
 
 
 def _model_picker(page: registry.Page) -> str:
@@ -158,15 +165,6 @@ def _chips(model: TransformerBridge, prompt: tokens.Prompt) -> int:
     else:
         st.query_params.pop("pos", None)
     return focus
-
-
-def _notes(model: TransformerBridge, prompt: tokens.Prompt) -> None:
-    if prompt.cut:
-        st.caption(f"{prompt.n_tokens:,} tokens, limit {prompt.limit}: the first {prompt.limit} are used.")
-    elif len(prompt.ids) == 1:
-        st.caption("The box is empty: the model sees only the token that begins every text.")
-    else:
-        st.caption(f"{prompt.n_tokens} tokens with the beginning-of-text token.")
 
 
 def current_view() -> View:

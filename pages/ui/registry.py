@@ -60,7 +60,7 @@ ALL = (
         "W_E W_U, the bigrams of its training text.",
         "Zero-layer transformers",
         ":material/table_chart:",
-        ("zero-layer", "one-layer", "two-layer"),
+        ("zero-layer",),
     ),
     Page(
         "04_qk_ov_circuits",
@@ -171,7 +171,7 @@ def by_slug(slug: str) -> Page:
 
 
 def streamlit_page(page: Page):
-    first = page.number == 1
+    first = page == built()[0]
     return st.Page(
         page.path,
         title=f"{page.number} · {page.title}",

@@ -11,7 +11,7 @@ from pages.ui.controls import choice, slider, toggle
 from pages.ui.frame import chart, check, measure
 
 PERIOD = 12
-SOURCES = {"itself, t_j": 0, "before, t_{j−1}": 1, "two back, t_{j−2}": 2}
+SOURCES = {"itself": 0, "one before": 1, "two before": 2}
 
 
 def workbench() -> None:
@@ -20,7 +20,7 @@ def workbench() -> None:
     st.markdown("A stream of three blocks, `[token | earlier token | position]`, and two heads of zeros and gains.")
     knobs, figure = st.columns([1, 2], gap="medium")
     with knobs:
-        offset = SOURCES[choice("The key carries the token", list(SOURCES), name="offset", default=list(SOURCES)[1])]
+        offset = SOURCES[choice("Each key carries the token", list(SOURCES), name="offset", default=list(SOURCES)[1])]
         beta_0 = slider("β₀: how sharply layer 0 looks back", 0.0, 20.0, 12.0, name="beta0")
         beta_1 = slider("β₁: how sharply layer 1 matches", 0.0, 12.0, 6.0, name="beta1")
         gamma = slider("γ: how loudly it copies", 0.0, 30.0, 20.0, name="gamma")

@@ -1,0 +1,79 @@
+"""Figures of the MLP page: what k memories keep, whose words, cosines, contexts."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from circuits.charts import base
+
+
+def kept_curve(counts: Sequence[int], error: Sequence[float], chosen: int, height: int = 220) -> alt.LayerChart:
+    """Draw the reconstruction error against the number of memories kept, and where the reader stands."""
+    data = pd.DataFrame({"kept": counts, "error": np.asarray(error, dtype=float)})
+    x = alt.X("kept:Q", title="memories kept, strongest first", axis=alt.Axis(grid=False))
+    y = alt.Y("error:Q", title="error, share of the output's length")
+    tooltip = [alt.Tooltip("kept:Q", title="memories kept"), alt.Tooltip("error:Q", title="error", format=".3f")]
+    line = alt.Chart(data, title="What is missing from the layer's output", height=height).mark_line(color=base.OV)
+    here = alt.Chart(pd.DataFrame({"kept": [chosen]})).mark_rule(color=base.REMOVED, strokeDash=[4, 3], strokeWidth=2)
+    dots = alt.Chart(data).mark_point(color=base.OV, size=12, opacity=0.01)
+    return alt.layer(line.encode(x=x, y=y), here.encode(x="kept:Q"), dots.encode(x=x, y=y, tooltip=tooltip))
+
+
+def cosine_histogram(
+    cosines: np.ndarray, d_model: int, threshold: float, chosen: float | None = None
+) -> alt.LayerChart:
+    """Draw the distribution of cos(key, value) over the memories, that of random pairs, and the deletion neurons."""
+    counts, edges = np.histogram(cosines, bins=41, range=(-1, 1))
+    width = edges[1] - edges[0]
+    data = pd.DataFrame({"from": edges[:-1], "to": edges[1:], "memories": counts})
+    data["kind"] = np.where(edges[1:] <= threshold + width / 2, "deletion neurons", "others")
+    grid = np.linspace(-1, 1, 201)
+    null = len(cosines) * width * np.exp(-d_model * grid**2 / 2) * np.sqrt(d_model / (2 * np.pi))
+    colour = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=["deletion neurons", "others"], range=[base.REMOVED, base.OV]),
+        legend=alt.Legend(title=None, orient="top"),
+    )
+    bars = (
+        alt.Chart(data, title="Does a memory write what it reads?", height=240)
+        .mark_bar()
+        .encode(
+            x=alt.X("from:Q", bin="binned", title="cos(key, value): −1 erases, +1 repeats", axis=alt.Axis(grid=False)),
+            x2="to:Q",
+            y=alt.Y("memories:Q", title="memories"),
+            color=colour,
+            tooltip=[alt.Tooltip("from:Q", format=".2f"), alt.Tooltip("to:Q", format=".2f"), "memories:Q"],
+        )
+    )
+    curve = alt.Chart(pd.DataFrame({"from": grid, "memories": null})).mark_line(color=base.DIRECT, strokeDash=[4, 3])
+    layers = [bars, curve.encode(x="from:Q", y="memories:Q")]
+    if chosen is not None:
+        rule = alt.Chart(pd.DataFrame({"from": [chosen]})).mark_rule(color=base.INDUCTION, strokeWidth=2)
+        layers.append(rule.encode(x="from:Q"))
+    return alt.layer(*layers)
+
+
+def contexts(
+    labels: Sequence[Sequence[str]], activations: Sequence[Sequence[float]], names: Sequence[str]
+) -> alt.LayerChart:
+    """Draw passages as rows of tokens, each tinted by the unit's activation on it; columns are aligned at the peak."""
+    data = pd.DataFrame(
+        [
+            (row, column, label, value)
+            for row, (tokens, values) in enumerate(zip(labels, activations, strict=True))
+            for column, (label, value) in enumerate(zip(tokens, values, strict=True))
+        ],
+        columns=["row", "column", "token", "activation"],
+    )
+    top = float(data["activation"].max()) or 1.0
+    plain = alt.Chart(data, title="Where it answers most", height=24 * len(labels)).encode(
+        x=alt.X("column:O", axis=None),
+        y=alt.Y("row:O", sort=None, axis=base.token_axis(names, "")),
+        tooltip=["token:N", alt.Tooltip("activation:Q", format=".3f")],
+    )
+    cells = plain.mark_rect(color=base.OV).encode(
+        opacity=alt.Opacity("activation:Q", scale=alt.Scale(domain=[0, top], range=[0, 0.75]), legend=None)
+    )
+    return cells + plain.mark_text(font="monospace", fontSize=10, limit=72).encode(text="token:N")

@@ -1,0 +1,1 @@
+"""Questions of pages whose script would be too long with them: exercises as data, keys from the weights."""

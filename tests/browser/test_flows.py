@@ -1,0 +1,130 @@
+"""What readers do, in a real browser: deep links, typing, clicking tokens, moving from page to page."""
+
+import re
+
+import pytest
+
+from pages.ui import registry
+
+sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+
+from tests.browser.conftest import PATIENCE, Server  # noqa: E402  (after the import that may skip)
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE)
+
+PAGES = registry.built()
+NASTY = "$a$ <b>x</b> *y* :smile: [l](u) {{}} &amp; :red[z]"
+
+
+def open_at(page, server, path: str) -> None:
+    page.goto(f"{server.url}/{path}")
+    settled(page)
+
+
+def settled(page) -> None:
+    """Wait until the page's title stands and no script runs any more."""
+    expect(page.locator("h3").first).to_be_visible()
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def type_text(page, text: str) -> None:
+    box = page.get_by_label(re.compile("^Your text"))
+    box.fill(text)
+    box.press("Enter")
+    settled(page)
+
+
+def test_a_deep_link_is_the_first_thing_a_fresh_server_sees(browser, tmp_path):
+    server = Server(tmp_path / "log.txt")
+    try:
+        page = browser.new_page()
+        open_at(page, server, "induction_heads")
+        expect(page.locator("h3").first).to_contain_text("Induction heads")
+        expect(page.get_by_text("Page not found")).to_have_count(0)
+        expect(page.get_by_label(re.compile("^Your text"))).to_be_visible()
+        page.close()
+    finally:
+        server.stop()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.slug)
+def test_page_opens_by_link_and_holds(page, server, entry):
+    open_at(page, server, "" if entry.number == 1 else entry.slug)
+    expect(page.locator("h3").first).to_contain_text(entry.title)
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+    expect(page.get_by_text("holds", exact=True).first).to_be_visible()
+    expect(page.get_by_text("fails", exact=True)).to_have_count(0)
+    expect(page.get_by_test_id("stAlertContentError")).to_have_count(0)
+
+
+def test_text_in_a_link_is_restored(page, server):
+    open_at(page, server, "residual_stream?text=A+very+small+dog&pos=2")
+    expect(page.get_by_label(re.compile("^Your text"))).to_have_value("A very small dog")
+    expect(page.get_by_text("Read at position 2")).to_be_visible()
+
+
+def test_a_link_with_nonsense_falls_back(page, server):
+    open_at(page, server, "residual_stream?pos=99999&model=nonsense&residual_stream.angle=hello")
+    expect(page.get_by_text("holds", exact=True).first).to_be_visible()
+
+
+def test_typing_makes_chips_and_survives_navigation(page, server):
+    open_at(page, server, "residual_stream")
+    type_text(page, "One two three")
+    expect(page.get_by_role("radio", name=re.compile("·three")).or_(page.get_by_text("3 ·three")).first).to_be_visible()
+    page.get_by_role("link", name=re.compile("One head")).first.click()
+    expect(page.locator("h3").first).to_contain_text("One head")
+    expect(page.get_by_label(re.compile("^Your text"))).to_have_value("One two three")
+    expect(page).to_have_url(re.compile("text="))
+
+
+def test_text_is_shown_literally(page, server):
+    open_at(page, server, "residual_stream")
+    type_text(page, NASTY)
+    for piece in ("$", "·:", "·{{", "&"):
+        expect(page.locator("button", has_text=piece).first).to_be_visible()
+    expect(page.locator("[data-testid=stMain] .katex").filter(has_text=re.compile("^a$"))).to_have_count(0)
+    expect(page.get_by_role("link", name="l", exact=True)).to_have_count(0)
+
+
+def test_moving_the_control_moves_the_figure_and_the_badge_holds(page, server):
+    open_at(page, server, "residual_stream")
+    page.get_by_role("button", name="They stay", exact=True).click()
+    expect(page.get_by_text("as you said")).to_be_visible()
+    settled(page)
+    slider = page.get_by_role("slider").first
+    for _ in range(3):
+        slider.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuenow", "3")
+    settled(page)
+    expect(page.get_by_text("fails", exact=True)).to_have_count(0)
+    expect(page).to_have_url(re.compile("residual_stream.angle=3"))
+
+
+def test_the_example_of_repeated_random_tokens(page, server):
+    open_at(page, server, "induction_heads")
+    page.get_by_role("button", name=re.compile("Examples")).click()
+    page.get_by_role("button", name=re.compile("Repeat random tokens")).click()
+    settled(page)
+    value = page.get_by_label(re.compile("^Your text")).input_value()
+    words = value.split()
+    assert words[: len(words) // 2] == words[len(words) // 2 :]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.slug)
+def test_nothing_is_wider_than_the_screen(browser, server, entry, scheme):
+    window = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    window.set_default_timeout(PATIENCE)
+    open_at(window, server, "" if entry.number == 1 else entry.slug)
+    overflow = window.evaluate(
+        "(() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth; })()"
+    )
+    assert overflow <= 1
+    claim = window.locator("[data-testid=stMain] strong").first.bounding_box()
+    assert claim["y"] < 400
+    window.close()
