@@ -41,11 +41,11 @@ def _what(config: dict) -> str:
 def _data(config: dict) -> str:
     data = config["data"]
     return (
-        f"{data['files']} English novels of 1839-1930 in the public domain (the folder `corpus/` of the GitHub "
-        "repository `computationalstylistics/100_english_novels`), normalised by `circuits.training.corpus.normalise` "
-        f"and cut into tokens by the byte-level BPE in `assets/tokenizer`: {data['training_tokens']:,} tokens to train "
-        f"on. The last 2 % of every file, {data['held_out_tokens']:,} tokens, was held out. The text itself is not "
-        "part of this project."
+        f"{data['files']} text files, normalised by `circuits.training.corpus.normalise` and cut into tokens by the "
+        f"byte-level BPE in `assets/tokenizer`: {data['training_tokens']:,} tokens to train on. The last 2 % of every "
+        f"file, {data['held_out_tokens']:,} tokens, was held out. The models that come with the app were trained on 95 "
+        "English novels of 1839-1930 in the public domain: the folder `corpus/` of the GitHub repository "
+        "`computationalstylistics/100_english_novels`. The text itself is not part of this project."
     )
 
 
@@ -90,7 +90,7 @@ def _losses(config: dict) -> str:
         ("**this model**", text["loss"]),
     ]
     lines = [
-        "| on the held-out novels | nats per token |",
+        "| on the held-out text | nats per token |",
         "|---|---|",
         *(f"| {what} | {loss:.3f} |" for what, loss in rows),
     ]

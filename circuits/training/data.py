@@ -42,7 +42,7 @@ class Data:
         split = corpus.read(folder)
         say(f"tokenising {len(split.train)} files from {folder}")
         tokenizer = Tokenizer.from_file(str(file))
-        held_out = windows(corpus.tokenise(split.held_out, tokenizer), SIZES.n_ctx)
+        held_out = windows(corpus.tokenise(split.held_out, tokenizer).tolist(), SIZES.n_ctx)
         if not len(held_out):
             raise ValueError(f"the text in {folder} is too short: its last 2 % must fill {SIZES.n_ctx} tokens")
         return cls(len(split.train), corpus.tokenise(split.train, tokenizer), held_out)

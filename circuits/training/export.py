@@ -78,5 +78,6 @@ def _rounded(value):
 
 
 def recipe_dict(recipe, **more) -> dict:
-    """Return a recipe's fields without the sizes, which stand in ``config.json`` already."""
-    return {key: value for key, value in asdict(recipe).items() if key not in ("shape", "d_model")} | more
+    """Return a recipe's fields as JSON has them, without the sizes, which stand in ``config.json`` already."""
+    fields = {key: value for key, value in asdict(recipe).items() if key not in ("shape", "d_model")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()} | more

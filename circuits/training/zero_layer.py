@@ -29,7 +29,7 @@ from circuits.counts import BigramCounts, bigram_counts
 from circuits.training.transformer import Shape
 
 BLOCK, EVERY = 1000, 50
-"""Of the training text, cut into blocks of 1,000 tokens, every 50th chooses when to stop."""
+"""Of the training text, cut into blocks of 1,000 tokens, every 50th (of a short text the last) chooses when to stop."""
 
 ROWS = 256
 """Rows of the table a time: 4 MB of logits stay in the cache, the whole 64 MB would not."""
@@ -71,7 +71,7 @@ def split_counts(ids: Integer[np.ndarray, "token"], d_vocab: int) -> Counts:
     """Count the training text in two parts; pairs across the edge of a block belong to neither."""
     blocks = torch.from_numpy(ids[: len(ids) // BLOCK * BLOCK].astype(np.int64)).unflatten(0, (-1, BLOCK))
     blocks = torch.nn.functional.pad(blocks, (1, 0))  # a BOS before each block: a seam that is not counted
-    choose = torch.arange(len(blocks)) % EVERY == EVERY - 1
+    choose = torch.arange(len(blocks)) % EVERY == min(EVERY, len(blocks)) - 1
     return Counts(*(bigram_counts(blocks[part].flatten(), d_vocab) for part in (~choose, choose)))
 
 

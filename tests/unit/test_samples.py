@@ -1,0 +1,45 @@
+"""Sampled passages: what is dropped, and that sampling follows the model."""
+
+import numpy as np
+import torch
+
+from circuits.training.samples import RUN, loops, recites, runs, sample
+from circuits.training.transformer import Shape, Transformer
+
+
+def test_equal_runs_and_only_they_have_equal_hashes():
+    tokens = np.random.default_rng(0).integers(0, 3, 2000)  # few tokens, so that runs of five recur
+    hashes = runs(tokens, 5)
+    as_text = np.array([tokens[i : i + 5].tobytes() for i in range(len(tokens) - 4)], dtype=object)
+    assert len(hashes) == len(as_text)
+    assert len(np.unique(hashes)) == len(set(as_text))
+    for value in np.unique(hashes)[:50]:
+        assert len(set(as_text[hashes == value])) == 1
+
+
+def test_windows_that_recite_or_loop_are_found():
+    rng = np.random.default_rng(0)
+    corpus = rng.integers(1, 4096, 5000)
+    windows = np.concatenate([np.zeros((4, 1), dtype=int), rng.integers(1, 4096, (4, 255))], axis=1)
+    windows[1, 100 : 100 + RUN] = corpus[700 : 700 + RUN]
+    windows[2, 100 : 100 + RUN - 1] = corpus[700 : 700 + RUN - 1]  # one too short to count
+    windows[3, 200:230] = windows[3, 20:50]
+    assert recites(windows, np.unique(runs(corpus, RUN))).tolist() == [False, True, False, False]
+    assert loops(windows).tolist() == [False, False, False, True]
+
+
+@torch.inference_mode()
+def test_samples_are_seeded_begin_with_bos_and_follow_the_logits():
+    torch.manual_seed(0)
+    shape = Shape(1, d_model=16, n_heads=2, d_head=8, n_ctx=12, d_vocab=20)
+    model = Transformer(shape)
+    tokens = sample(model, 5, 0.8, torch.Generator().manual_seed(3))
+    assert tokens.shape == (5, 12)
+    assert (tokens[:, 0] == 0).all()
+    assert (tokens[:, 1:] != 0).all()
+    assert torch.equal(tokens, sample(model, 5, 0.8, torch.Generator().manual_seed(3)))
+    # Near temperature 0 every token is the most likely one.
+    greedy = sample(model, 5, 1e-6, torch.Generator().manual_seed(3))
+    logits = model.logits(greedy)
+    logits[..., 0] = -torch.inf
+    assert torch.equal(logits[:, :-1].argmax(-1), greedy[:, 1:])
