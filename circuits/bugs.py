@@ -66,26 +66,30 @@ def on_prompt(weights: Weights, head: Head, bug: Bug) -> Float[Tensor, "destinat
 
 
 @torch.inference_mode()
-def worst_bugs(tables: Tables, counts: BigramCounts, k: int = 10, sources: int = 256, width: int = 10) -> list[Bug]:
-    """Search a head for its worst bugs: at most one a source, the strongest forced pairs first.
-
-    Looked at are the ``sources`` sources with the largest QK · OV, and for each its ``width`` best
-    destinations and outputs.  Which trigrams are good is judged by the corpus's own pairs
-    ``destination → out`` (:data:`GOOD_COUNT`), whatever the source; the size of a bug is the weaker of the
-    two forced products.
-    """
+def strongest_sources(tables: Tables, n: int = 256) -> Int[Tensor, "n"]:
+    """Return the ``n`` sources whose best skip-trigram has the largest QK · OV."""
     rows = torch.arange(tables.qk.A.shape[0])
     strength = row_maxima(tables.qk, rows).clamp_min(0) * row_maxima(tables.ov, rows).clamp_min(0)
-    rows = strength.topk(min(sources, len(rows))).indices
-    destinations, f1 = top_columns(tables.qk, rows, None, width)
-    outs, f2 = top_columns(tables.ov, rows, None, width)
+    return strength.topk(min(n, len(rows))).indices
+
+
+@torch.inference_mode()
+def worst_bugs(tables: Tables, counts: BigramCounts, sources: Int[Tensor, "n"], width: int = 10) -> list[Bug]:
+    """Search for the worst bug of each source, the strongest forced pairs first.
+
+    Looked at are the ``width`` best destinations and outputs of a source.  Which trigrams are good is judged
+    by the corpus's own pairs ``destination → out`` (:data:`GOOD_COUNT`), whatever the source; the size of a
+    bug is the weaker of its two forced products.  Sources without a bug are left out.
+    """
+    destinations, f1 = top_columns(tables.qk, sources, None, width)
+    outs, f2 = top_columns(tables.ov, sources, None, width)
     product = f1.clamp_min(0).unsqueeze(2) * f2.clamp_min(0).unsqueeze(1)
     seen = counts.of(*torch.broadcast_tensors(destinations.unsqueeze(2), outs.unsqueeze(1)))
     sizes = _forced(product, seen >= GOOD_COUNT, seen == 0)
     best = sizes.flatten(1).max(1)
-    found = [int(i) for i in best.values.argsort(descending=True)[:k] if best.values[i] > 0]
     corners = torch.stack(torch.unravel_index(best.indices, sizes.shape[1:]), 1).tolist()
-    return [_bug_at(tables, int(rows[i]), destinations[i], outs[i], corners[i]) for i in found]
+    order = [i for i in best.values.argsort(descending=True).tolist() if best.values[i] > 0]
+    return [_bug_at(tables, int(sources[i]), destinations[i], outs[i], corners[i]) for i in order]
 
 
 def _forced(

@@ -109,9 +109,8 @@ def top_tokens(values: Float[Tensor, "d_vocab"], k: int = 10) -> Tokens:
 
 @torch.inference_mode()
 def head_output(weights: Weights, run: Run, head: Head) -> Float[Tensor, "pos d_model"]:
-    """Return ``A X W_V W_O``: what the head writes, from its pattern and the stream it reads."""
-    values = run.resid_pre[head.layer] @ weights.W_V[head]
-    return run.pattern[head] @ values @ weights.W_O[head]
+    """Return ``A X W_OV``: what the head writes, from its pattern, the stream it reads and the product alone."""
+    return run.pattern[head] @ run.resid_pre[head.layer] @ W_OV(weights, head).AB
 
 
 @torch.inference_mode()
@@ -140,6 +139,16 @@ def raw_scores(weights: Weights, run: Run, head: Head) -> Float[Tensor, "query k
 def masked(scores: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:
     """Return the scores with −∞ wherever the key comes after the query."""
     return scores.masked_fill(causal_mask(scores.shape[-1]), -torch.inf)
+
+
+def centre_visible(scores: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:
+    """Return the scores with each row's mean over the keys it may see taken away, and 0 above the diagonal.
+
+    What is left is all that the softmax of a row can notice.
+    """
+    visible = ~causal_mask(scores.shape[-1])
+    mean = scores.masked_fill(~visible, 0).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)
+    return (scores - mean).masked_fill(~visible, 0)
 
 
 def future_attention(pattern: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query"]:

@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
+from circuits.counts import BigramCounts
 from circuits.heads import centred_qk_circuit, ov_circuit, summed_ov_circuit
 from circuits.weights import Head, Weights
 
@@ -173,6 +174,8 @@ class ByHead(NamedTuple):
     heads: list[Head]
     qk: Float[Tensor, "head"]
     ov: Float[Tensor, "head"]
+    raised_more: Int[Tensor, "head"]
+    """How many other outputs the same source raises more: 0 is its favourite."""
 
 
 @torch.inference_mode()
@@ -182,5 +185,37 @@ def by_head(weights: Weights, source: int, destination: int, out: int) -> ByHead
     x, y = weights.W_E[destination], weights.W_E[source]
     key = y - weights.W_E.mean(0)
     qk = (x @ weights.W_Q[0] * (key @ weights.W_K[0])).sum(-1) * weights.d_head**-0.5
-    ov = (y @ weights.W_V[0] * (weights.W_O[0] @ weights.W_U[:, out])).sum(-1)
-    return ByHead(heads, qk, ov)
+    logits = ((y @ weights.W_V[0]).unsqueeze(1) @ weights.W_O[0] @ weights.W_U).squeeze(1)
+    own = logits[:, out]
+    return ByHead(heads, qk, own, (logits > own.unsqueeze(1)).sum(1))
+
+
+# ── Held against the corpus, and against the definition ─────────────────────────────────────────────────
+
+
+class Support(NamedTuple):
+    """What the corpus's own pairs say about ``destination → out``, whatever the source."""
+
+    pairs: Int[Tensor, "k"]
+    """How often the pair occurs."""
+    share: Float[Tensor, "k"]
+    """p(out | destination) by counting."""
+    lift: Float[Tensor, "k"]
+    """That share over the share of ``out`` among all tokens: above 1, the destination attracts it."""
+
+
+def support(ranking: Ranking, counts: BigramCounts) -> Support:
+    """Look up the pair counts that stand behind a ranking; a token the corpus never has counts as 0."""
+    pairs, unigrams = counts.of(ranking.destination, ranking.out), counts.unigrams.double()
+    share = pairs / unigrams[ranking.destination].clamp_min(1)
+    lift = share * counts.n_tokens / unigrams[ranking.out].clamp_min(1)
+    return Support(pairs, share, lift)
+
+
+@torch.inference_mode()
+def definition_error(weights: Weights, head: Head, ranking: Ranking) -> float:
+    """Return how far the listed QK scores are from their definition, in float64, one trigram at a time."""
+    query = weights.W_E[ranking.destination].double() @ weights.W_Q[head].double()
+    key = (weights.W_E[ranking.source].double() - weights.W_E.double().mean(0)) @ weights.W_K[head].double()
+    error = (query * key).sum(-1) * weights.d_head**-0.5 - ranking.qk
+    return error.abs().max().item() if len(error) else 0.0

@@ -80,3 +80,12 @@ def _log_prob(
     prompts = torch.cat([torch.zeros_like(joined)[:, None], joined[:, None], middle, first[:, None]], dim=1)
     log_probs = forward(weights, prompts).logits[:, -1].log_softmax(-1)
     return log_probs.gather(1, second[:, None])[:, 0]
+
+
+def relation(model: TransformerBridge, source: int, destination: int, out: int) -> str:
+    """Name what a skip-trigram does with its source: ``copies``, ``completes`` (a split word), or nothing."""
+    if source == out:
+        return "copies"
+    whole = token_bytes(model, source).lstrip(b" ")
+    joined = (token_bytes(model, destination) + token_bytes(model, out)).lstrip(b" ")
+    return "completes" if joined == whole else ""

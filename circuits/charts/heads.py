@@ -30,7 +30,7 @@ def board(patterns: np.ndarray, names: Sequence[str], chosen: int, per_row: int 
     )
     rows = -(-len(names) // per_row)
     click = alt.selection_point(name="pick", fields=["head"], toggle=False)
-    place = alt.Chart(data, height=rows * (TILE + 16) + 36, title="All heads: click one").encode(
+    place = alt.Chart(data, height=rows * (TILE + 16) + 70, title="All heads: click one").encode(
         x=alt.X("x:O", axis=None, scale=alt.Scale(paddingInner=0.05)),
         y=alt.Y("y:O", axis=None, scale=alt.Scale(paddingInner=0.05)),
         tooltip=["name:N"],
@@ -43,6 +43,24 @@ def board(patterns: np.ndarray, names: Sequence[str], chosen: int, per_row: int 
         text="name:N", color=alt.condition("datum.chosen", alt.value(base.OV), alt.value(base.DIRECT))
     )
     return frames.add_params(click) + pictures + words
+
+
+def narrow(figure: alt.Chart) -> alt.Chart:
+    """Return a heat map whose legend lies above it, for a column too narrow for one beside it."""
+    figure = figure.copy()
+    color = figure.encoding.color if isinstance(figure, alt.Chart) else alt.Undefined
+    if color is not alt.Undefined:  # a large matrix is one picture and has no legend
+        color.legend = alt.Legend(
+            title=color.legend.title, orient="top", direction="horizontal", titleOrient="left", gradientLength=90
+        )
+    return figure
+
+
+def token_bars(names: Sequence[str], values: Sequence[float], *, title: str, unit: str, colour: str, height: int):
+    """Draw a short list of tokens as bars, every token named."""
+    figure = base.bars(names, values, title=title, unit=unit, colours=[colour] * len(names), height=height)
+    figure.encoding.y.axis.labelOverlap = False
+    return figure
 
 
 def _circle(radius: float) -> pd.DataFrame:
@@ -85,3 +103,8 @@ def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float,
         y=alt.Y("row:O", sort=None, axis=base.token_axis(names, "")),
         tooltip=["name:N", alt.Tooltip("score:Q", format=".3f")],
     )
+
+
+def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray]) -> alt.ConcatChart:
+    """Draw every head's disc of eigenvalues over its null, four in a row."""
+    return alt.concat(*(disc(values, null[name], name, size=110) for name, values in eigenvalues.items()), columns=4)

@@ -101,6 +101,13 @@ def test_raw_scores_hold_the_future_and_the_mask_removes_it(weights, run):
     assert (heads.future_attention(run.pattern) == 0).all()
 
 
+def test_centre_visible_keeps_the_pattern(weights, run):
+    raw = heads.raw_scores(weights, run, HEAD)
+    centred = heads.centre_visible(raw)
+    assert (centred.sum(-1)).abs().max() < EXACT
+    assert (heads.masked(centred).softmax(-1) - run.pattern[HEAD]).abs().max() < EXACT
+
+
 def test_entropy_of_equal_and_of_sure_rows():
     pattern = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
     assert torch.allclose(heads.entropy(pattern), torch.tensor([0, math.log(2), math.log(3)], dtype=torch.float64))

@@ -7,6 +7,7 @@ import torch
 from transformer_lens import FactoredMatrix
 
 from circuits import skip_trigrams
+from circuits.counts import BigramCounts
 from circuits.heads import Head
 from circuits.skip_trigrams import Tables, rank
 from tests.unit.small_model import HEAD, H, V, dense_ov, dense_qk, random_weights
@@ -135,7 +136,28 @@ def test_no_product_is_ever_larger_than_a_block_or_the_rows_asked_for(weights, m
 def test_one_trigram_in_every_head(weights):
     found = skip_trigrams.by_head(weights, 5, 11, 23)
     assert found.heads == [Head(0, h) for h in range(H)]
-    for head, qk, ov in zip(*found, strict=True):
+    for head, qk, ov, more in zip(*found, strict=True):
         raw = dense_qk(weights, head)
         assert abs(qk - (raw[11, 5] - raw[11].mean())) < EXACT
         assert abs(ov - dense_ov(weights, head)[5, 23]) < EXACT
+        assert dense_ov(weights, head)[5].argsort(descending=True).tolist().index(23) == more
+
+
+def test_support_counts_pairs(weights):
+    ranking = rank(Tables.of(weights, HEAD), destination=3, by="ov", k=4)
+    out = int(ranking.out[1])
+    # Token 3 occurs 8 times, the second output 5 times among 40 tokens, and the pair twice.
+    pairs = torch.tensor([3, out, 3 * V + out, 1])
+    counts = torch.tensor([8, 5, 2, 27])
+    order = pairs.argsort()
+    found = skip_trigrams.support(ranking, BigramCounts(pairs[order], counts[order], V))
+    assert found.pairs.tolist()[1] == 2
+    assert found.share[1] == pytest.approx(2 / 8)
+    assert found.lift[1] == pytest.approx((2 / 8) / (5 / 40))
+
+
+def test_listed_scores_are_their_definition(weights):
+    ranking = rank(Tables.of(weights, HEAD), source=5)
+    assert skip_trigrams.definition_error(weights, HEAD, ranking) < EXACT
+    assert skip_trigrams.definition_error(weights, HEAD, ranking._replace(qk=ranking.qk + 0.5)) == pytest.approx(0.5)
+    assert skip_trigrams.definition_error(weights, HEAD, rank(Tables.of(weights, HEAD), 5, 5, 5)) < EXACT

@@ -63,3 +63,10 @@ def test_pairs_come_back_best_first_and_none_is_fine():
     assert found.pairs[0].word == "Cd"
     assert found.gain[0] > found.gain[1]
     assert split_tokens.split_gains(copier(1.0), [], filler=[]).pairs == []
+
+
+def test_relation_of_a_trigram(model, pairs):
+    pair = pairs[0]
+    assert split_tokens.relation(model, pair.joined, pair.first, pair.second) == "completes"
+    assert split_tokens.relation(model, pair.joined, pair.first, pair.joined) == "copies"
+    assert split_tokens.relation(model, pair.joined, pair.second, pair.first) == ""

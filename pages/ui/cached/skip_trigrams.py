@@ -1,0 +1,72 @@
+"""Cached calls of page 06."""
+
+import streamlit as st
+import torch
+
+from circuits import ablation, bugs, heads, sample_text, split_tokens, tokens
+from circuits.ablation import Costs
+from circuits.bugs import Bug
+from circuits.counts import BigramCounts
+from circuits.skip_trigrams import Tables
+from circuits.split_tokens import SplitGain
+from circuits.weights import Head, forward
+from pages.ui import cached
+
+WINDOWS = 8
+"""Windows of the sample text on which losses and offsets are measured."""
+
+FILLER = " said nothing. "
+"""What stands between a name and its first piece in the split-token trial."""
+
+
+@st.cache_resource(show_spinner=False, max_entries=1)
+def counts() -> BigramCounts:
+    return BigramCounts.load()
+
+
+@st.cache_resource(show_spinner=False, max_entries=24)
+def tables(name: str, layer: int, head: int, all_heads: bool = False) -> Tables:
+    weights = cached.weights(name)
+    together = [other for other in weights.heads if other.layer == layer] if all_heads else None
+    return Tables.of(weights, Head(layer, head), together)
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def typable(name: str) -> list[int]:
+    """Tokens a reader can type: their text is that one token again."""
+    model = cached.model(name)
+    texts = {token: text_of(name, token) for token in range(1, model.cfg.d_vocab)}
+    return [token for token, text in texts.items() if tokens.encode(model, tokens.unescape(text))[1:] == [token]]
+
+
+def text_of(name: str, token: int) -> str:
+    return tokens.token_bytes(cached.model(name), token).decode("utf-8", "replace")
+
+
+@st.cache_resource(show_spinner="Searching this head for its worst bugs …", max_entries=16)
+def worst_bugs(name: str, layer: int, head: int) -> list[Bug]:
+    """The worst bugs among the head's 300 strongest sources that can be typed."""
+    found = tables(name, layer, head)
+    can = set(typable(name))
+    sources = [token for token in bugs.strongest_sources(found, 400).tolist() if token in can][:300]
+    return bugs.worst_bugs(found, counts(), torch.tensor(sources))[:12]
+
+
+@st.cache_resource(show_spinner="Trying every name that splits …", max_entries=4)
+def split_gains(name: str) -> SplitGain:
+    model = cached.model(name)
+    filler = tokens.encode(model, FILLER.rstrip())[1:]
+    return split_tokens.split_gains(cached.weights(name), split_tokens.split_pairs(model), filler)
+
+
+@st.cache_resource(show_spinner="Measuring where heads look …", max_entries=4)
+def offsets(name: str) -> torch.Tensor:
+    """Mean attention by offset on the sample text: [layer, head, offset]."""
+    windows = sample_text.windows(cached.model(name))[:WINDOWS]
+    with torch.inference_mode():
+        return heads.attention_by_offset(forward(cached.weights(name), windows).pattern).mean(0)
+
+
+@st.cache_resource(show_spinner="Silencing one head after the other …", max_entries=4)
+def costs(name: str) -> Costs:
+    return ablation.ablation_costs(cached.weights(name), sample_text.windows(cached.model(name))[:WINDOWS])
