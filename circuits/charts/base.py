@@ -29,6 +29,7 @@ __all__ = [
     "curves",
     "grid_frame",
     "heatmap",
+    "paired_bars",
     "png",
     "positions",
     "tint",
@@ -200,6 +201,42 @@ def paired_bars(
             for row, (name, value) in enumerate(zip(names, values, strict=True))
         ],
         columns=["row", "name", "series", "value"],
+    )
+    domain = list(series)
+    palette = list(colours) if colours else list(CYCLE[: len(domain)])
+    return (
+        alt.Chart(data, title=title, height=height)
+        .mark_bar()
+        .encode(
+            x=alt.X("value:Q", title=unit),
+            y=alt.Y("row:O", sort=None, axis=token_axis(names, "")),
+            yOffset=alt.YOffset("series:N", sort=domain),
+            color=alt.Color("series:N", scale=alt.Scale(domain=domain, range=palette), legend=_above()),
+            tooltip=["name:N", "series:N", alt.Tooltip("value:Q", title=unit, format=".4f")],
+        )
+    )
+
+
+def curves(
+    series: dict[str, Sequence[float]],
+    x: Sequence[float],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    colours: dict[str, str] | None = None,
+    x_labels: Sequence[str] | None = None,
+    marks: dict[str, float] | None = None,
+    height: int = 260,
+    log_x: bool = False,
+) -> alt.LayerChart:
+    """Draw one line per named series over a shared ``x``; ``marks`` are labelled horizontal rules.
+
+    ``x_labels`` (tokens) replace the numbers of an integer ``x`` that counts from 0.
+    """
+    data = pd.DataFrame(
+        [(name, at, value) for name, values in series.items() for at, value in zip(x, values, strict=True)],
+        columns=["series", "x", "value"],
     )
     axis = (
         token_axis(x_labels, x_title, labelAngle=-60) if x_labels is not None else alt.Axis(title=x_title, grid=False)
