@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages import ui
 
-st.set_page_config(page_title="Circuits, live", page_icon=":material/hub:", layout="wide")
+st.set_page_config(page_title="Circuits, live", page_icon=ui.ICON, layout="wide")
 ui.style()
 page = ui.navigation()
 with ui.routed(page), ui.readable_errors():

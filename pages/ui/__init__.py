@@ -14,6 +14,7 @@ from pages.ui.exercises import (
     predict,
 )
 from pages.ui.frame import (
+    ICON,
     begin,
     by_hand,
     chart,
@@ -33,6 +34,7 @@ from pages.ui.registry import navigation, routed
 from pages.ui.text import code, md
 
 __all__ = [
+    "ICON",
     "Choice",
     "Exercise",
     "HeadName",

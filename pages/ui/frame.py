@@ -14,7 +14,8 @@ from pages.ui import registry
 from pages.ui.prompt import View, current_view
 from pages.ui.text import md
 
-STYLE = Path(__file__).resolve().parent.parent.parent / "assets" / "style" / "app.html"
+_LOOK = Path(__file__).resolve().parent.parent.parent / "assets" / "style"
+STYLE, ICON = _LOOK / "app.html", _LOOK / "icon.png"
 
 
 def style() -> None:

@@ -171,11 +171,11 @@ def by_slug(slug: str) -> Page:
 
 
 def streamlit_page(page: Page):
+    """Return Streamlit's page for ours, without its icon: as a favicon it would be fetched from the network."""
     first = page == built()[0]
     return st.Page(
         page.path,
         title=f"{page.number} · {page.title}",
-        icon=page.icon,
         url_path="" if first else page.slug,
         default=first,
     )
