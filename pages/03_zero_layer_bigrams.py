@@ -13,7 +13,6 @@ from pages import ui
 from pages.ui.cached import bigrams as cached
 
 view = ui.begin("zero_layer_bigrams")
-shallow = view.model_name == "zero-layer"
 token, table = view.ids[view.focus], cached.table()
 seen = int(table.row(token).sum())
 label, here = view.labels[view.focus], ui.code(view.labels[view.focus])
@@ -27,10 +26,9 @@ with control:
         key="zero_layer_bigrams.d_model",
         bind="query-params",
         persist_state="session",
-        disabled=not shallow,
         help="Seven zero-layer models, trained alike on the same text. Only their width differs.",
     )
-    name = cached.FAMILY[d_model] if shallow else view.model_name
+    name = cached.FAMILY[d_model]
     weights = ui.cached.weights(name)
     direct = bigrams.direct_logits(weights, torch.tensor(view.ids))
     fit = cached.fit(name)
@@ -41,8 +39,6 @@ with control:
     constant = ui.slider("Add a constant to every logit of the row", 0, 20, 0, name="constant")
     shifted = direct[view.focus] + constant
     st.caption(f"Logits after {here} from {shifted.min():.1f} to {shifted.max():.1f}. No probability moves.")
-    if not shallow:
-        st.caption(f"`{name}` has layers: this is its direct path alone. Choose `zero-layer` to change the width.")
 
 with figure:
     ready = ui.predict(
@@ -83,18 +79,15 @@ with figure:
         top = shifted.softmax(-1).topk(12)
         names = tokens.labels(view.model, top.indices.tolist())
         ui.chart(
-            base.bars(names, top.values.numpy(), title=f"After {label}, by the model", unit="probability"),
+            base.bars(names, top.values.tolist(), title=f"After {label}, by the model", unit="probability"),
             f"Nothing ever followed {here} in the corpus: there is nothing to compare, and nothing was learned.",
             "Bars: the model's most probable next tokens",
             key="alone",
         )
     logits = ui.cached.run(name, view.ids).logits
     gap = float((logits - direct).abs().max())
-    if shallow:
-        ui.check("max |logits − rows of W_E W_U|", gap, 1e-4)
-    else:
-        ui.measure("max |logits − rows of W_E W_U|", f"{gap:.1f}", "is what all other paths add")
-    ui.check(f"max |softmax(row + {constant}) − softmax(row)|", bigrams.shift_error(direct, constant), 1e-5)
+    ui.check("max |logits − rows of W_E W_U|", gap, 1e-4)
+    ui.check(f"max |softmax(row + {constant}) − softmax(row)|", bigrams.shift_error(direct, float(constant)), 1e-5)
 
 ui.idea(
     "Take all layers out of a transformer. A token is embedded and at once unembedded, so whatever stood before, the "
@@ -164,8 +157,8 @@ with right, ui.readable_errors():
         with curve:
             ui.chart(
                 base.curves(
-                    {f"d = {d}": trained.losses[10::10, cached.SIZES.index(d)].numpy() for d in sorted({1, size, 16})},
-                    range(10, len(trained.losses), 10),
+                    {f"d = {d}": trained.losses[10::10, cached.SIZES.index(d)].tolist() for d in sorted({1, size, 16})},
+                    [float(step) for step in range(10, len(trained.losses), 10)],
                     title="Loss while training",
                     x_title="step",
                     y_title="nats per token",
@@ -225,7 +218,7 @@ ui.exercises(
     ui.Exercise(
         "How far is `zero-layer` above the bigram entropy of its training corpus, in nats per token?",
         ui.Number(cached.fit("zero-layer").kl, 0.02),
-        ("Choose `zero-layer`, set d_model to 256, and read a badge.", "Loss on the pairs − H(next | present) = KL."),
+        ("Set d_model to 256 and read a badge.", "Loss on the pairs − H(next | present) = KL."),
         "It is the mean KL: the loss of the table on the corpus's own pairs, less the entropy of those pairs.",
     ),
     ui.Exercise(

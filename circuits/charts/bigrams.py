@@ -8,6 +8,8 @@ import pandas as pd
 
 from circuits.charts.base import DIRECT, OV, QK, token_axis
 
+Numbers = Sequence[float] | Sequence[int] | np.ndarray
+
 CORPUS, MODEL = DIRECT, QK
 """Counts are grey, the model is blue, on every figure of the page."""
 
@@ -18,9 +20,7 @@ MAX_POINTS = 800
 """The most frequent pairs of a token; the rest was seen once or twice each and would only blur the picture."""
 
 
-def next_tokens(
-    labels: Sequence[str], corpus: Sequence[float], model: Sequence[float], *, title: str, height: int = 300
-) -> alt.Chart:
+def next_tokens(labels: Sequence[str], corpus: Numbers, model: Numbers, *, title: str, height: int = 300) -> alt.Chart:
     """Draw two bars for each of the first tokens: how often it follows in the corpus, and what the model gives it."""
     labels = list(labels[:MAX_BARS])
     data = pd.concat(
@@ -54,9 +54,9 @@ def _by_source() -> alt.Color:
 
 def scatter(
     labels: Sequence[str],
-    counts: Sequence[int],
-    corpus: Sequence[float],
-    model: Sequence[float],
+    counts: Numbers,
+    corpus: Numbers,
+    model: Numbers,
     *,
     title: str,
     floor: float = 1e-7,
@@ -95,7 +95,7 @@ def _powers() -> alt.Axis:
 
 
 def by_size(
-    d_models: Sequence[int], values: Sequence[float], chosen: int, *, title: str, unit: str, height: int = 220
+    d_models: Sequence[int], values: Numbers, chosen: int, *, title: str, unit: str, height: int = 220
 ) -> alt.LayerChart:
     """Draw one number of the model against d_model (log scale), the chosen size marked."""
     frame = pd.DataFrame({"d_model": d_models, "value": np.asarray(values, float)})
@@ -112,7 +112,7 @@ def by_size(
 
 
 def ladder(
-    names: Sequence[str], losses: Sequence[float], kinds: Sequence[str], *, title: str, height: int | None = None
+    names: Sequence[str], losses: Numbers, kinds: Sequence[str], *, title: str, height: int | None = None
 ) -> alt.LayerChart:
     """Draw losses from the worst to the best, one rung each; ``kinds`` are "counts", "zero layers" or "deeper"."""
     frame = pd.DataFrame({"row": range(len(names)), "name": list(names), "loss": losses, "kind": list(kinds)})

@@ -9,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 from circuits import glossary, misconceptions, models
 from pages.ui import registry
 
-
 APP = str(Path(__file__).parents[2] / "app.py")
 
 

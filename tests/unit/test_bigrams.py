@@ -21,8 +21,8 @@ def zero_layer(seed: int = 0, W_E=None, W_U=None) -> Weights:
     generator = torch.Generator().manual_seed(seed)
     W_E = torch.randn(D_VOCAB, D_MODEL, dtype=torch.double, generator=generator) if W_E is None else W_E
     W_U = torch.randn(D_MODEL, D_VOCAB, dtype=torch.double, generator=generator) if W_U is None else W_U
-    none = torch.zeros(0, 1, D_MODEL, 1, dtype=torch.double)
-    return Weights(W_E, torch.zeros(8, D_MODEL, dtype=torch.double), none, none, none, none.transpose(-1, -2), W_U)
+    none = torch.zeros(0, 1, W_E.shape[1], 1, dtype=torch.double)
+    return Weights(W_E, torch.zeros(8, W_E.shape[1], dtype=torch.double), none, none, none, none.transpose(-1, -2), W_U)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_rank_is_at_most_d_model_and_sees_what_is_missing(weights):
 def test_a_row_constant_changes_no_probability(weights):
     logits = bigrams.direct_logits(weights, torch.arange(D_VOCAB))
     assert 0 <= bigrams.shift_error(logits, 5.0) < EXACT
-    assert bigrams.shift_error(logits, torch.arange(D_VOCAB).double()) > 0.1, "a column term is no gauge"
+    assert bigrams.shift_error(logits.float(), 1e6) > 1e-3, "float32 has no room for the differences beside a million"
 
 
 def test_antisymmetric_share_is_that_of_the_dense_product(weights):
