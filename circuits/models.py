@@ -90,7 +90,7 @@ def _restore(path: Path, name: str) -> str:
         path = path.relative_to(ASSETS.parent)
     except ValueError:
         pass  # another assets folder (tests): the whole path is the useful one
-    return RESTORE.format(path=path, name=name)
+    return RESTORE.format(path=path, name="zero-layer" if name in RANK_FAMILY else name)
 
 
 def tokenizer(assets: Path = ASSETS) -> PreTrainedTokenizerFast:
