@@ -47,19 +47,17 @@ def board(patterns: np.ndarray, names: Sequence[str], chosen: int, per_row: int 
 
 def narrow(figure: alt.Chart) -> alt.Chart:
     """Return a heat map whose legend lies above it, for a column too narrow for one beside it."""
-    figure = figure.copy()
-    color = figure.encoding.color if isinstance(figure, alt.Chart) else alt.Undefined
-    if color is not alt.Undefined:  # a large matrix is one picture and has no legend
-        color.legend = alt.Legend(
-            title=color.legend.title, orient="top", direction="horizontal", titleOrient="left", gradientLength=90
-        )
-    return figure
+    color = figure["encoding"]["color"] if isinstance(figure, alt.Chart) else alt.Undefined
+    if color is alt.Undefined:  # a large matrix is one picture and has no legend
+        return figure
+    legend = {"orient": "top", "direction": "horizontal", "titleOrient": "left", "gradientLength": 90}
+    return figure.encode(color=color.legend(title=color["legend"]["title"], **legend))
 
 
 def token_bars(names: Sequence[str], values: Sequence[float], *, title: str, unit: str, colour: str, height: int):
     """Draw a short list of tokens as bars, every token named."""
     figure = base.bars(names, values, title=title, unit=unit, colours=[colour] * len(names), height=height)
-    figure.encoding.y.axis.labelOverlap = False
+    figure["encoding"]["y"]["axis"]["labelOverlap"] = False
     return figure
 
 
@@ -108,3 +106,17 @@ def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float,
 def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray]) -> alt.ConcatChart:
     """Draw every head's disc of eigenvalues over its null, four in a row."""
     return alt.concat(*(disc(values, null[name], name, size=110) for name, values in eigenvalues.items()), columns=4)
+
+
+PARTS = {"tok_tok": "token → token", "tok_pos": "token → position", "pos_tok": "position → token"} | {
+    "pos_pos": "position → position"
+}
+"""Titles of the four parts of a score, destination first."""
+
+
+def square(values: np.ndarray, labels: Sequence[str], title: str, unit: str, height: int, **options) -> alt.Chart:
+    """Draw a query-by-key matrix of one prompt for a narrow column."""
+    figure = base.heatmap(
+        values, labels, labels, title=title, unit=unit, height=height, row_title="query", column_title="key", **options
+    )
+    return narrow(figure)

@@ -7,12 +7,12 @@ from circuits import ablation, bugs, heads, sample_text, split_tokens, tokens
 from circuits.ablation import Costs
 from circuits.bugs import Bug
 from circuits.counts import BigramCounts
-from circuits.skip_trigrams import Tables
+from circuits.skip_trigrams import ByHead, Tables, by_head
 from circuits.split_tokens import SplitGain
 from circuits.weights import Head, forward
 from pages.ui import cached
 
-WINDOWS = 8
+WINDOWS = 4
 """Windows of the sample text on which losses and offsets are measured."""
 
 FILLER = " said nothing. "
@@ -50,6 +50,22 @@ def worst_bugs(name: str, layer: int, head: int) -> list[Bug]:
     can = set(typable(name))
     sources = [token for token in bugs.strongest_sources(found, 400).tolist() if token in can][:300]
     return bugs.worst_bugs(found, counts(), torch.tensor(sources))[:12]
+
+
+PAPER_PHRASES = ("back and forth", "day and night", "keep in mind", "keep at bay", "eat and drink")
+"""Skip-trigrams the paper names, one word each for source, destination and out."""
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def paper_phrases(name: str) -> dict[str, ByHead]:
+    """Those of the paper's phrases whose words are single tokens here, in every head."""
+    model, found = cached.model(name), {}
+    for phrase in PAPER_PHRASES:
+        pieces = [tokens.encode(model, f" {word}")[1:] for word in phrase.split()]
+        if all(len(word) == 1 for word in pieces):
+            source, middle, out = phrase.split()
+            found[f"{source} … {middle} → {out}"] = by_head(cached.weights(name), *(word[0] for word in pieces))
+    return found
 
 
 @st.cache_resource(show_spinner="Trying every name that splits …", max_entries=4)
