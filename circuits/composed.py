@@ -4,6 +4,9 @@
 are followed on a run: which part of a later head's scores comes through an earlier head (Q, K), and the
 pattern and the matrix of the virtual head that the two form (V).  The whole table of a head's scores, by what
 wrote the query and what wrote the key, is :func:`circuits.mechanism.score_components`.
+
+The weights may be those of the run, or the same with one head's writing turned
+(:func:`circuits.composition.turn_writer`); the run stays the real one, so that only one road is changed.
 Source: Elhage et al. 2021, "Path expansion of attention scores QK circuit" and "Virtual attention heads".
 """
 
@@ -16,7 +19,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from circuits import heads
-from circuits.composition import check_pair, turn_writer
+from circuits.composition import check_pair
 from circuits.weights import Head, Run, Weights, causal_mask
 
 
@@ -33,39 +36,42 @@ def centre_rows(scores: Float[Tensor, "*many query key"]) -> Float[Tensor, "*man
 
 
 @torch.inference_mode()
+def written(weights: Weights, run: Run, head: Head) -> Float[Tensor, "pos d_model"]:
+    """Return ``A x W_V W_O``: what ``head`` writes with these weights, looking where it looked in the run."""
+    return run.pattern[head] @ (run.resid_pre[head.layer] @ weights.W_V[head]) @ weights.W_O[head]
+
+
+@torch.inference_mode()
 def composed_scores(weights: Weights, run: Run, first: Head, second: Head, kind: str) -> Float[Tensor, "query key"]:
     """Return the part of ``second``'s scores that comes through ``first`` on the query (Q) or the key side (K).
 
-    The other side is the whole stream: ``(x W_Q)(out_first W_K)ᵀ/√d_head`` for K.  Rows are centred.
+    The other side is the whole stream: ``(x W_Q)(written_first W_K)ᵀ/√d_head`` for K.  Rows are centred.
 
     Raises:
         ValueError: the pair is in the wrong order, or ``kind`` moves no scores.
     """
     check_pair(weights, first, second)
-    x, out = run.resid_pre[second.layer], run.head_out[first]
     if kind not in ("Q", "K"):
         raise ValueError(f"{kind}-composition changes what is moved, not the scores")
-    query, key = (out, x) if kind == "Q" else (x, out)
-    scores = (query @ weights.W_Q[second]) @ (key @ weights.W_K[second]).mT
-    return centre_rows(scores / weights.d_head**0.5)
+    x, out = run.resid_pre[second.layer], written(weights, run, first)
+    return centre_rows(_scores(weights, second, *((out, x) if kind == "Q" else (x, out))))
 
 
 @torch.inference_mode()
-def turned_pattern(
-    weights: Weights, run: Run, first: Head, second: Head, kind: str, degrees: float
-) -> Float[Tensor, "query key"]:
-    """Return ``second``'s pattern if what ``first`` writes lay at one angle to what it reads (see ``turn_writer``).
+def composed_pattern(weights: Weights, run: Run, first: Head, second: Head, kind: str) -> Float[Tensor, "query key"]:
+    """Return ``second``'s pattern when its queries (Q) or keys (K) see what ``first`` writes with these weights.
 
-    Only this one road is turned: the queries (Q) or the keys (K) of ``second`` see the turned output,
-    everything else sees the real one.
+    Everything else it reads is as in the run; V-composition leaves the pattern as it is.
     """
-    turned = turn_writer(weights, first, second, kind, degrees).W_O[first]
-    z = run.pattern[first] @ run.resid_pre[first.layer] @ weights.W_V[first]
+    check_pair(weights, first, second)
     x = run.resid_pre[second.layer]
-    moved = x + z @ (turned - weights.W_O[first])
-    query, key = (moved, x) if kind == "Q" else (x, moved) if kind == "K" else (x, x)
-    scores = (query @ weights.W_Q[second]) @ (key @ weights.W_K[second]).mT / weights.d_head**0.5
+    other = x - run.head_out[first] + written(weights, run, first)
+    scores = _scores(weights, second, other if kind == "Q" else x, other if kind == "K" else x)
     return scores.masked_fill(causal_mask(len(x)), -torch.inf).softmax(-1)
+
+
+def _scores(weights: Weights, head: Head, query: Tensor, key: Tensor) -> Float[Tensor, "query key"]:
+    return (query @ weights.W_Q[head]) @ (key @ weights.W_K[head]).mT / weights.d_head**0.5
 
 
 @dataclass(frozen=True)
@@ -93,15 +99,8 @@ def virtual_head(weights: Weights, run: Run, first: Head, second: Head) -> Virtu
 
 
 @torch.inference_mode()
-def virtual_output(
-    weights: Weights, run: Run, first: Head, second: Head, degrees: float | None = None
-) -> Float[Tensor, "query key"]:
-    """Return how much a virtual head moves: ``(A² A¹)[i, j] · ‖x_j W_OV¹ W_OV²‖``, Euclidean, in the stream.
-
-    With ``degrees`` the first head's writing is turned first (see ``turn_writer``).
-    """
-    if degrees is not None:
-        weights = turn_writer(weights, first, second, "V", degrees)
+def virtual_output(weights: Weights, run: Run, first: Head, second: Head) -> Float[Tensor, "query key"]:
+    """Return how much a virtual head moves: ``(A² A¹)[i, j] · ‖x_j W_OV¹ W_OV²‖``, Euclidean, in the stream."""
     head = virtual_head(weights, run, first, second)
     moved = run.resid_pre[first.layer] @ head.W_OV.A @ head.W_OV.B
     return head.pattern * moved.norm(dim=-1)

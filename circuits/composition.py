@@ -17,6 +17,7 @@ one: two perfectly matched subspaces with flat spectra score ``1/√d_head``.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -201,3 +202,20 @@ def check_pair(weights: Weights, first: Head, second: Head) -> None:
             raise ValueError(f"there is no head {head} in a model of {weights.n_layers} × {weights.n_heads}")
     if second.layer <= first.layer:
         raise ValueError(f"{second} cannot read what {first} writes: it is not in a later layer")
+
+
+class Erratum(NamedTuple):
+    """One pair's K-product and the same four matrices turned round: the trace stays, the norm does not."""
+
+    trace_gap: float
+    norm: float
+    cyclic_norm: float
+
+
+@torch.inference_mode()
+def erratum_example(weights: Weights, first: Head, second: Head) -> Erratum:
+    """Compare ``W_V¹ W_O¹ W_K² W_Q²ᵀ`` with ``W_Q²ᵀ W_V¹ W_O¹ W_K²``, both written out."""
+    check_pair(weights, first, second)
+    left, right = weights.W_V[first] @ weights.W_O[first], weights.W_K[second] @ weights.W_Q[second].T
+    product, turned = left @ right, weights.W_Q[second].T @ left @ weights.W_K[second]
+    return Erratum((product.trace() - turned.trace()).abs().item(), product.norm().item(), turned.norm().item())

@@ -84,7 +84,13 @@ class Expansion:
 
     @torch.inference_mode()
     def loss(self, ticked: Bool[Tensor, "path"]) -> float:
-        """Return the loss of the ticked paths alone on the run's own tokens, in nats per predicted token."""
+        """Return the loss of the ticked paths alone on the run's own tokens, in nats per predicted token.
+
+        Raises:
+            ValueError: there is one token only, and nothing to predict.
+        """
+        if len(self.tokens) < 2:
+            raise ValueError("a loss needs at least two tokens: one to read and one to predict")
         return torch.nn.functional.cross_entropy(self.partial_logits(ticked)[:-1], self.tokens[1:]).item()
 
     def of_order(self, order: int) -> Bool[Tensor, "path"]:
@@ -198,7 +204,30 @@ def kron_product(A: np.ndarray, W: np.ndarray, x: np.ndarray) -> KronProduct:
     return KronProduct(big, (big @ x.ravel()).reshape(len(A), len(W)), A @ x @ W.T)
 
 
-def mask_of(paths: Iterable[Path], ticked: Iterable[Path]) -> Bool[Tensor, "path"]:
-    """Return which of ``paths`` are ticked."""
-    chosen = set(ticked)
-    return torch.tensor([path in chosen for path in paths])
+class Places(NamedTuple):
+    """Where the paths of a model of up to two layers stand on a board: ``cells[path] = (row, column)``."""
+
+    cells: list[tuple[int, int]]
+    rows: list[str]
+    columns: list[str]
+
+
+def board_places(paths: Iterable[Path], n_layers: int, n_heads: int) -> Places:
+    """Lay out paths from token and position: rows by layer-0 head, columns by layer-1 head, token block first.
+
+    An empty column name is the gap between the two blocks.
+
+    Raises:
+        ValueError: the model has more than two layers, and a board no room for the third head.
+    """
+    if n_layers > 2:
+        raise ValueError(f"a board has two sides; paths of {n_layers} layers need {n_layers}")
+    steps = [["direct", *(str(Head(layer, head)) for head in range(n_heads))] for layer in range(n_layers)]
+    rows, block = [*steps, ["direct"], ["direct"]][:2] if n_layers != 1 else (steps[0], ["direct"])
+    start = {TOKEN: 0, POSITION: len(block) + 1}
+
+    def cell(path: Path) -> tuple[int, int]:
+        taken = {head.layer: 1 + head.head for head in path.heads}
+        return taken.get(0, 0), start[path.source] + taken.get(1, 0)
+
+    return Places([cell(path) for path in paths], rows, [*block, "", *block])

@@ -37,20 +37,35 @@ def board(
     )
     cells = plain.mark_rect().encode(
         color=alt.Color(
-            "value:Q", scale=alt.Scale(domain=[0, top], domainMid=1, clamp=True, range="diverging"), legend=None
+            "value:Q",
+            # The ends lie beyond the values, so that the theme's text stays readable on the strongest cell.
+            scale=alt.Scale(domain=[-0.5, 1.5 * top], domainMid=1, range="diverging"),
+            legend=None,
         ),
         stroke=alt.condition("datum.chosen", alt.value(base.INDUCTION), alt.value(None)),
         strokeWidth=alt.value(3),
     )
     numbers = plain.mark_text(fontSize=9, opacity=0.8).encode(text=alt.Text("value:Q", format=".1f"))
     click = alt.selection_point(name="pair", fields=["query", "key"], toggle=False)
-    return alt.layer(cells.add_params(click), numbers, title=title, height=70 + 18 * len(rows))
+    return alt.layer(cells.add_params(click), numbers, title=title, height=90 + 20 * len(rows))
+
+
+def prompt_map(
+    values: np.ndarray, labels: Sequence[str], *, title: str, unit: str, top: float, diverging: bool = False
+) -> alt.Chart:
+    """Draw a [query, key] map for a narrow column: without a legend, so the caption must tell the scale."""
+    figure = base.heatmap(
+        values, labels, labels, title=title, unit=unit, diverging=diverging, limit=top, causal=True, height=300
+    )
+    if figure.encoding.color is not alt.Undefined:  # a large map is a picture and has no scale
+        figure.encoding.color.legend = None
+    return figure
 
 
 def needle(now: float, trained: float, marks: dict[str, float], title: str) -> alt.LayerChart:
     """Draw a score on its own line, between the marks that say what it could be."""
     scale = alt.Scale(domain=[0, 1.15 * max(*marks.values(), trained, now)], nice=False)
-    x = alt.X("score:Q", title=None, scale=scale)
+    x = alt.X("score:Q", title=None, scale=scale, axis=alt.Axis(tickCount=6, grid=False))
     lines = pd.DataFrame({"score": list(marks.values()), "label": list(marks)})
     rules = alt.Chart(lines).mark_rule(color=base.DIRECT, strokeDash=[4, 3]).encode(x=x)
     labels = (
@@ -63,7 +78,7 @@ def needle(now: float, trained: float, marks: dict[str, float], title: str) -> a
         .mark_point(filled=True, size=160, opacity=1)
         .encode(
             x=x,
-            y=alt.value(32),
+            y=alt.value(40),
             color=alt.Color("which:N", scale=which, legend=alt.Legend(title=None, orient="right")),
             shape=alt.Shape(
                 "which:N", scale=alt.Scale(domain=["as trained", "now"], range=["circle", "triangle-down"])
@@ -71,7 +86,7 @@ def needle(now: float, trained: float, marks: dict[str, float], title: str) -> a
             tooltip=["which:N", alt.Tooltip("score:Q", format=".4f")],
         )
     )
-    return alt.layer(rules, labels, dots, title=title, height=100)
+    return alt.layer(rules, labels, dots, title=title, height=125)
 
 
 def erratum(right: np.ndarray, cyclic: np.ndarray, names: Sequence[str], chosen: str, title: str) -> alt.LayerChart:

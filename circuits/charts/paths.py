@@ -35,7 +35,7 @@ def path_board(
     )
     every = alt.Scale(domain=list(range(len(columns))))
     return (
-        alt.Chart(data, title=title, height=130 + 20 * len(rows))
+        alt.Chart(data, title=title, height=110 + 19 * len(rows))
         .mark_rect(stroke=base.DIRECT, strokeWidth=0.3)
         .encode(
             x=alt.X("key:O", sort=None, scale=every, axis=base.token_axis(columns, "then, in layer 1", labelAngle=-90)),
@@ -61,7 +61,7 @@ def next_tokens(names: Sequence[str], whole: np.ndarray, ticked: np.ndarray, tit
     x = alt.X("ticked:Q", title="probability", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3))
     bars = plain.mark_bar(color=base.OV).encode(x=x)
     lines = plain.mark_tick(thickness=3, color=base.DIRECT).encode(x="model:Q")
-    return alt.layer(bars, lines, title=title, height=300)
+    return alt.layer(bars, lines, title=title, height=270)
 
 
 def term_map(values: np.ndarray, positions: Sequence[str], tokens: Sequence[str], title: str) -> alt.Chart:

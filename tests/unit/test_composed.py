@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from circuits import composed, mechanism
+from circuits.composition import turn_writer
 from circuits.weights import Head, Weights, forward
-from tests.unit.test_composition import random_weights
+from tests.conftest import random_weights
 
 EXACT = 1e-10
 TOKENS = torch.tensor([0, 3, 1, 4, 1, 5, 9, 2, 6])
@@ -17,8 +18,7 @@ FIRST, SECOND = Head(0, 1), Head(2, 0)
 
 @pytest.fixture(scope="module")
 def weights() -> Weights:
-    # A tenth of the scale: patterns of scores of size 60 would be one-hot and hide mistakes.
-    return random_weights().map(lambda w: w / 8)
+    return random_weights(n_layers=3)
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +46,28 @@ def test_v_composition_has_no_composed_scores(weights, run):
         composed.composed_scores(weights, run, FIRST, SECOND, "V")
 
 
+def test_what_is_written_is_the_heads_output(weights, run):
+    assert torch.allclose(composed.written(weights, run, FIRST), run.head_out[FIRST], atol=EXACT)
+
+
 @pytest.mark.parametrize("kind", ["Q", "K"])
 def test_turned_away_the_first_head_is_not_seen(weights, run, kind):
-    """At 90° the pattern is the one without the composed part of the scores."""
+    """At 90° the composed scores are 0, and the pattern is the one without the composed part of the scores."""
+    assert torch.allclose(composed.composed_pattern(weights, run, FIRST, SECOND, kind), run.pattern[SECOND], atol=EXACT)
+    away, aligned = (turn_writer(weights, FIRST, SECOND, kind, degrees) for degrees in (90.0, 0.0))
+    assert composed.composed_scores(away, run, FIRST, SECOND, kind).abs().max() < EXACT
     without = run.scores[SECOND] - composed.composed_scores(weights, run, FIRST, SECOND, kind)
-    pattern = composed.turned_pattern(weights, run, FIRST, SECOND, kind, 90.0)
+    pattern = composed.composed_pattern(away, run, FIRST, SECOND, kind)
     assert torch.allclose(pattern, without.softmax(-1), atol=EXACT)
-    aligned = composed.turned_pattern(weights, run, FIRST, SECOND, kind, 0.0)
-    assert (aligned - pattern).abs().max() > 1e-3
+    assert (composed.composed_pattern(aligned, run, FIRST, SECOND, kind) - pattern).abs().max() > 1e-3
 
 
 def test_v_leaves_the_pattern_alone_and_moves_more(weights, run):
-    assert torch.allclose(
-        composed.turned_pattern(weights, run, FIRST, SECOND, "V", 0.0), run.pattern[SECOND], atol=EXACT
-    )
-    aligned, away = (composed.virtual_output(weights, run, FIRST, SECOND, degrees) for degrees in (0.0, 90.0))
-    assert away.abs().max() < EXACT < aligned.max()
+    away, aligned = (turn_writer(weights, FIRST, SECOND, "V", degrees) for degrees in (90.0, 0.0))
+    pattern = composed.composed_pattern(aligned, run, FIRST, SECOND, "V")
+    assert torch.allclose(pattern, run.pattern[SECOND], atol=EXACT)
+    assert composed.virtual_output(away, run, FIRST, SECOND).abs().max() < EXACT
+    assert composed.virtual_output(aligned, run, FIRST, SECOND).max() > 1e-3
 
 
 def test_virtual_head_is_two_heads_in_a_row(weights, run):

@@ -7,6 +7,7 @@ import torch
 
 from circuits import composition, residual
 from circuits.weights import Head, Weights
+from tests.conftest import random_weights
 
 EXACT = 1e-12
 """float64, products of a few hundred terms."""
@@ -15,26 +16,13 @@ D, R, H, L = 64, 8, 3, 3
 FIRST, SECOND = Head(0, 1), Head(2, 0)
 
 
-def random_weights(d: int = D, r: int = R, n_heads: int = H, layers: int = L, seed: int = 0) -> Weights:
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    return Weights(
-        W_E=normal(11, d),
-        W_pos=normal(16, d),
-        W_Q=normal(layers, n_heads, d, r),
-        W_K=normal(layers, n_heads, d, r),
-        W_V=normal(layers, n_heads, d, r),
-        W_O=normal(layers, n_heads, r, d),
-        W_U=normal(d, 11),
-    )
+def model(d_model: int = D, d_head: int = R, n_heads: int = H, n_layers: int = L) -> Weights:
+    return random_weights(n_layers, n_heads, d_model, d_head)
 
 
 @pytest.fixture(scope="module")
 def weights() -> Weights:
-    return random_weights()
+    return model()
 
 
 @pytest.mark.parametrize("kind", composition.KINDS)
@@ -71,7 +59,7 @@ def test_a_head_that_writes_nothing_composes_with_nothing(weights):
 
 def test_one_layer_and_no_layer_have_no_pairs():
     for layers in (0, 1):
-        assert composition.composition_scores(random_weights(layers=layers), "Q").abs().sum() == 0
+        assert composition.composition_scores(model(n_layers=layers), "Q").abs().sum() == 0
 
 
 def test_unknown_kind_is_named(weights):
@@ -82,7 +70,7 @@ def test_unknown_kind_is_named(weights):
 @pytest.mark.parametrize(("d", "r"), [(64, 8), (64, 16), (128, 16)])
 def test_chance_is_one_over_root_d_model_whatever_d_head(d, r):
     """E ‖A R B‖² = ‖A‖²‖B‖²/d over random rotations, within 3 standard errors."""
-    weights = random_weights(d, r, n_heads=2, layers=2)
+    weights = model(d, r, n_heads=2, n_layers=2)
     scores = composition.chance_scores(weights, "K", composition.composition_scores, draws=40)[:, 0, :, 1]
     squares = scores.square().flatten()
     standard_error = (squares.std() / len(squares) ** 0.5).item()
@@ -98,7 +86,7 @@ def test_the_two_matrices_keep_their_spectra_in_the_null(weights):
 
 
 def test_cyclic_chance_is_root_d_head_over_d_model():
-    weights = random_weights(128, 16, n_heads=2, layers=2)
+    weights = model(128, 16, n_heads=2, n_layers=2)
     scores = composition.chance_scores(weights, "K", composition.cyclic_scores, draws=40)[:, 0, :, 1]
     rms = scores.square().mean().sqrt().item()
     # Gaussian factors are flat up to corrections of order r/d = 1/8.
@@ -132,7 +120,7 @@ def test_the_right_score_survives_a_reparametrisation_and_the_cyclic_one_does_no
 
 def flat_pair() -> Weights:
     """All factors orthonormal: flat spectra."""
-    weights = random_weights(layers=2, n_heads=1)
+    weights = model(n_heads=1, n_layers=2)
     even = {name: torch.linalg.qr(getattr(weights, name)).Q for name in ("W_Q", "W_K", "W_V")}
     return replace(weights, **even, W_O=torch.linalg.qr(weights.W_O.mT).Q.mT)
 
@@ -188,4 +176,14 @@ def test_impossible_pairs_are_named(weights, first, second, message):
 
 def test_a_stream_too_small_for_orthogonal_subspaces_is_refused():
     with pytest.raises(ValueError, match="cannot be orthogonal"):
-        composition.turn_writer(random_weights(d=12), FIRST, SECOND, "K", 90.0)
+        composition.turn_writer(model(d_model=12), FIRST, SECOND, "K", 90.0)
+
+
+def test_the_example_of_the_erratum(weights):
+    example = composition.erratum_example(weights, FIRST, SECOND)
+    assert example.trace_gap < EXACT
+    product = weights.W_V[FIRST] @ weights.W_O[FIRST] @ weights.W_K[SECOND] @ weights.W_Q[SECOND].T
+    assert example.norm == pytest.approx(product.norm().item(), abs=EXACT)
+    right, cyclic = composition.composition_scores(weights, "K"), composition.cyclic_scores(weights, "K")
+    ratio = (cyclic[FIRST + SECOND] / right[FIRST + SECOND]).item()
+    assert example.cyclic_norm / example.norm == pytest.approx(ratio, abs=EXACT)

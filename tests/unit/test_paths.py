@@ -9,14 +9,14 @@ import torch
 
 from circuits import paths
 from circuits.weights import Head, Weights, attention_scores, causal_mask, forward
-from tests.unit.test_composition import random_weights
+from tests.conftest import random_weights
 
 EXACT = 1e-10
 TOKENS = torch.tensor([0, 3, 1, 4, 1, 5, 9, 2])
 
 
 def small(layers: int, heads: int = 3) -> Weights:
-    return random_weights(d=24, r=4, layers=layers, n_heads=heads).map(lambda w: w / 4)
+    return random_weights(n_layers=layers, n_heads=heads)
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2, 3])
@@ -79,13 +79,7 @@ def test_two_layers_of_eight_heads_have_162_rows():
 
 
 def test_an_mlp_is_one_more_source():
-    generator = torch.Generator().manual_seed(1)
-
-    def normal(*shape):
-        return torch.randn(*shape, generator=generator, dtype=torch.float64) / 4
-
-    mlp = {"W_in": normal(2, 24, 5), "b_in": normal(2, 5), "W_out": normal(2, 5, 24), "b_out": normal(2, 24)}
-    weights = replace(small(2), **mlp)
+    weights = random_weights(d_mlp=24)
     expansion = paths.expand(weights, forward(weights, TOKENS))
     assert expansion.residual_error(torch.ones(len(expansion.paths), dtype=torch.bool)) < EXACT
     assert {str(path) for path in expansion.paths if path.source.startswith("MLP")} == {
@@ -170,8 +164,27 @@ def test_a_batch_and_an_expansion_too_large_are_refused(monkeypatch):
         paths.expand(weights, forward(weights, TOKENS))
 
 
-def test_mask_of_paths():
+def test_one_token_has_no_loss():
     weights = small(1)
+    expansion = paths.expand(weights, forward(weights, TOKENS[:1]))
+    assert expansion.residual_error(torch.ones(8, dtype=torch.bool)) < EXACT
+    with pytest.raises(ValueError, match="two tokens"):
+        expansion.loss(torch.ones(8, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("layers", "sides"), [(0, (1, 3)), (1, (4, 3)), (2, (4, 9))])
+def test_every_path_has_its_own_place_on_the_board(layers, sides):
+    weights = small(layers)
     expansion = paths.expand(weights, forward(weights, TOKENS))
-    chosen = [expansion.paths[0], expansion.paths[3]]
-    assert paths.mask_of(expansion.paths, chosen).nonzero().flatten().tolist() == [0, 3]
+    places = paths.board_places(expansion.paths, layers, 3)
+    assert (len(places.rows), len(places.columns)) == sides
+    assert len(set(places.cells)) == len(expansion.paths)
+    for path, (row, column) in zip(expansion.paths, places.cells, strict=True):
+        named = {places.rows[row], places.columns[column]} - {"direct"}
+        assert named == {str(head) for head in path.heads}
+        assert (column > sides[1] // 2) == (path.source == paths.POSITION)
+
+
+def test_a_board_has_no_third_side():
+    with pytest.raises(ValueError, match="3 layers"):
+        paths.board_places([], 3, 2)
