@@ -34,9 +34,9 @@ def dimensionality(W: Float[Tensor, "*models feature hidden"]) -> Float[Tensor, 
     ``S = WᵀW``), with equality when every ``W_i`` is an eigenvector of S.  (Elhage et al. 2022, "feature
     dimensionality".)
     """
-    squared = (W @ W.mT).square()
-    own = squared.diagonal(dim1=-2, dim2=-1)
-    return torch.where(own > 0, own / squared.sum(-1).clamp_min(torch.finfo(W.dtype).tiny), 0)
+    own = W.square().sum(-1).square()
+    all_of_them = ((W @ (W.mT @ W)) * W).sum(-1)  # Σ_j (W_i · W_j)² = W_i S W_iᵀ: no feature × feature matrix
+    return torch.where(own > 0, own / all_of_them.clamp_min(torch.finfo(W.dtype).tiny), 0)
 
 
 def dimensions_per_feature(W: Float[Tensor, "*models feature hidden"]) -> Float[Tensor, "*models"]:
@@ -47,11 +47,10 @@ def dimensions_per_feature(W: Float[Tensor, "*models feature hidden"]) -> Float[
 def interference(W: Float[Tensor, "*models feature hidden"]) -> Float[Tensor, "*models feature"]:
     """Return ``Σ_{j≠i} (Ŵ_i · W_j)²``: how much of the others each feature picks up."""
     unit = torch.nn.functional.normalize(W, dim=-1)
-    overlap = (unit @ W.mT).square()
-    return overlap.sum(-1) - overlap.diagonal(dim1=-2, dim2=-1)
+    return ((unit @ (W.mT @ W)) * unit).sum(-1) - W.square().sum(-1)
 
 
-def angle_gaps(W: Float[Tensor, "feature 2"]) -> Float[Tensor, "stored"]:
+def angle_gaps(W: Float[Tensor, "feature hidden"]) -> Float[Tensor, "stored"]:
     """Return the angles in degrees between neighbouring stored features of a two-dimensional model, from the
     direction nearest to the positive first axis on, counter-clockwise; they sum to 360.
 
@@ -73,7 +72,7 @@ class PolygonError(NamedTuple):
     dimensionality: float
 
 
-def polygon_error(W: Float[Tensor, "feature 2"]) -> PolygonError:
+def polygon_error(W: Float[Tensor, "feature hidden"]) -> PolygonError:
     """Compare the stored features with a regular polygon of as many sides (``360°/k``, ``D_i = 2/k``).
 
     Raises:

@@ -50,8 +50,8 @@ def kind(w1: float, w2: float) -> str:
 
 def expected_loss(
     theta: Float[Tensor, "*points 4"],
-    density: Float[Tensor, "*points"],
-    importance: Float[Tensor, "*points"],
+    density: Float[Tensor, "*#points"],
+    importance: Float[Tensor, "*#points"],
     nodes: int = 16,
 ) -> Float[Tensor, "*points"]:
     """Return the exact expected loss ``E[(x₁ − x̂₁)² + I (x₂ − x̂₂)²]`` by quadrature.

@@ -108,7 +108,7 @@ def samples(
 def reconstruct(
     W: Float[Tensor, "*models feature hidden"],
     b: Float[Tensor, "*models feature"],
-    x: Float[Tensor, "*models feature sample"],
+    x: Float[Tensor, "*#models feature sample"],
     activation: str = "relu",
 ) -> Float[Tensor, "*models feature sample"]:
     """Return ``relu(W Wᵀ x + b)`` (or without the relu, for a linear model), samples as columns."""
