@@ -118,11 +118,11 @@ def ladder(
     frame = pd.DataFrame({"row": range(len(names)), "name": list(names), "loss": losses, "kind": list(kinds)})
     scale = alt.Scale(domain=["counts", "zero layers", "deeper"], range=[CORPUS, MODEL, OV])
     base = alt.Chart(frame).encode(y=alt.Y("row:O", sort=None, axis=_every_label(names)))
-    x = alt.X("loss:Q", title="loss on the sample text (nats per token, less is better)", scale=alt.Scale(zero=True))
+    x = alt.X("loss:Q", title="nats per token, less is better", scale=alt.Scale(zero=True))
     bar = base.mark_bar().encode(
         x=x,
         color=alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, orient="top")),
         tooltip=["name:N", alt.Tooltip("loss:Q", title="nats per token", format=".3f")],
     )
     number = base.mark_text(align="left", dx=4, color=DIRECT).encode(x=x, text=alt.Text("loss:Q", format=".2f"))
-    return alt.layer(bar, number).properties(title=title, height=height or 26 * len(names))
+    return alt.layer(bar, number).properties(title=title, height=height or 90 + 26 * len(names))

@@ -67,15 +67,24 @@ class Rung(NamedTuple):
 
 @st.cache_data(show_spinner="Measuring losses on the sample text", max_entries=1)
 def ladder() -> list[Rung]:
-    """Losses on the sample text, from knowing nothing to two layers."""
-    family = [Rung(f"zero layers, d = {d}", text_loss(name), "zero layers") for d, name in FAMILY.items()]
-    return [
+    """Losses on the sample text, from the worst to the best."""
+    rungs = [
         Rung("uniform, ln V", math.log(table().d_vocab), "counts"),
         Rung("unigram counts", counts.unigram_loss(table(), windows()), "counts"),
-        *family,
         Rung("bigram counts, discounted", counts.absolute_discount_loss(table(), windows()), "counts"),
+        *(Rung(f"zero layers, d = {d}", text_loss(name), "zero layers") for d, name in FAMILY.items()),
         *(Rung(name, text_loss(name), "deeper") for name in ("one-layer", "two-layer")),
     ]
+    return sorted(rungs, key=lambda rung: -rung.loss)
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def held_out() -> dict[str, float]:
+    """Losses on the held-out novels, as the training command measured and stored them."""
+    configs = {name: models.read_config(models.ASSETS / "models" / name, name) for name in models.SHIPPED[:3]}
+    stored = {name: config["measured"]["held_out"] for name, config in configs.items() if "measured" in config}
+    counted = {f"{kind} counts": loss[kind] for loss in stored.values() for kind in ("unigram", "bigram")}
+    return counted | {name: loss["loss"] for name, loss in stored.items()}
 
 
 WORLDS = ("fork", "random", "your letters")
