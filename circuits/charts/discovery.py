@@ -7,11 +7,31 @@ import numpy as np
 import pandas as pd
 
 from circuits.charts import base
+from circuits.discovery import Edge
+from circuits.weights import Head
 
 INPUTS = {"q": base.QK, "k": base.INDUCTION, "v": base.OV, "logits": base.DIRECT}
 """The colour of an edge says into which reading it goes."""
 
 OFFSETS = {"q": -0.24, "k": 0.0, "v": 0.24, "logits": 0.0}
+
+
+def edge_frame(edges: Sequence[Edge], effects: Sequence[float], shares: Sequence[float]) -> pd.DataFrame:
+    """Return the edges as a table: ``label, source, target, input, effect, share``."""
+    return pd.DataFrame(
+        {
+            "label": list(map(str, edges)),
+            "source": [edge.source for edge in edges],
+            "target": [str(edge.reader or "logits") for edge in edges],
+            "input": [edge.input for edge in edges],
+            "effect": effects,
+            "share": shares,
+        }
+    )
+
+
+WIDE, TALL = 0.17, 0.36
+"""Half the width and height of a node's box, in units of the layout."""
 
 
 def layout(n_layers: int, n_heads: int) -> dict[str, tuple[float, float]]:
@@ -23,7 +43,7 @@ def layout(n_layers: int, n_heads: int) -> dict[str, tuple[float, float]]:
 
 
 def graph(
-    edges: pd.DataFrame, n_layers: int, n_heads: int, colours: dict[str, str], title: str, height: int = 300
+    edges: pd.DataFrame, n_layers: int, n_heads: int, colours: dict[str, str], title: str, height: int = 350
 ) -> alt.LayerChart:
     """Draw the kept edges (``source, target, input, share, label``): thicker is more, a colour is an input.
 
@@ -33,15 +53,15 @@ def graph(
     touched = set(edges["source"]) | set(edges["target"])
     nodes = pd.DataFrame(
         [
-            (name, x, y, colours.get(name, base.DIRECT), 1.0 if name in touched else 0.25)
+            (name, x - WIDE, x + WIDE, y - TALL, y + TALL, x, y, colours.get(name, base.DIRECT), name in touched)
             for name, (x, y) in places.items()
         ],
-        columns=["node", "x", "y", "colour", "opacity"],
+        columns=["node", "x", "x2", "y", "y2", "middle", "centre", "colour", "touched"],
     )
     lines = edges.assign(
-        x=[places[name][0] + 0.13 for name in edges["source"]],
+        x=[places[name][0] + WIDE for name in edges["source"]],
         y=[places[name][1] for name in edges["source"]],
-        x2=[places[name][0] - 0.13 for name in edges["target"]],
+        x2=[places[name][0] - WIDE for name in edges["target"]],
         y2=[places[name][1] + OFFSETS[kind] for name, kind in zip(edges["target"], edges["input"], strict=True)],
         size=np.abs(edges["share"]),
     )
@@ -67,9 +87,11 @@ def graph(
             tooltip=["label:N", alt.Tooltip("effect:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
         )
     )
-    marks = alt.Chart(nodes).encode(x=x, y=y, opacity=alt.Opacity("opacity:Q", scale=None), tooltip="node:N")
-    boxes = marks.mark_point(shape="square", filled=True, size=620).encode(color=alt.Color("colour:N", scale=None))
-    names = marks.mark_text(color="white", font="monospace", fontSize=9, fontWeight="bold").encode(text="node:N")
+    paint, seen = alt.Color("colour:N", scale=None), alt.condition("datum.touched", alt.value(1.0), alt.value(0.15))
+    boxes = alt.Chart(nodes).mark_rect(cornerRadius=3).encode(x=x, x2="x2:Q", y=y, y2="y2:Q", color=paint, opacity=seen)
+    ink = alt.condition("datum.touched", alt.value("white"), alt.value(base.DIRECT))
+    names = alt.Chart(nodes).mark_text(font="monospace", fontSize=10, fontWeight="bold")
+    names = names.encode(x="middle:Q", y="centre:Q", text="node:N", color=ink)
     return alt.layer(rules, boxes, names).resolve_scale(color="independent", opacity="independent")
 
 
@@ -80,12 +102,12 @@ def faithfulness(
     data = pd.DataFrame({"edges": counts, "faithfulness": values})
     x = alt.X(
         "edges:Q",
-        title="edges kept, strongest first",
+        title="edges kept",
         scale=alt.Scale(type="symlog", nice=False),
-        axis=alt.Axis(grid=False, values=[0, 1, 3, 10, 30, 100, 300]),
+        axis=alt.Axis(grid=False, values=[0, 10, 100, 306]),
     )
     y = alt.Y("faithfulness:Q", title="faithfulness")
-    line = alt.Chart(data, height=height, title="How much of the behaviour it keeps").mark_line(
+    line = alt.Chart(data, height=height, title="Faithfulness").mark_line(
         color=base.QK, point=alt.OverlayMarkDef(size=18, color=base.QK)
     )
     rules = alt.Chart(pd.DataFrame({"faithfulness": [0.0, 1.0]})).mark_rule(color=base.DIRECT, strokeDash=[4, 4])
@@ -96,8 +118,19 @@ def faithfulness(
     return alt.layer(line.encode(x=x, y=y, tooltip=tooltip), rules.encode(y=y), dot.encode(x=x, y=y, tooltip=tooltip))
 
 
-def scatter(data: pd.DataFrame, title: str, height: int = 300) -> alt.LayerChart:
-    """Draw the first-order estimate against the exact effect (``name, kind, layer, exact, estimate``)."""
+def scatter(
+    exact: dict[str, np.ndarray], estimate: dict[str, np.ndarray], title: str, height: int = 300
+) -> alt.LayerChart:
+    """Draw the first-order estimate against the exact effect: ``[layer, head]`` for each kind of activation."""
+    data = pd.DataFrame(
+        [
+            (str(Head(layer, head)), kind, f"L{layer}", float(value), float(estimate[kind][layer][head]))
+            for kind, values in exact.items()
+            for layer, row in enumerate(values)
+            for head, value in enumerate(row)
+        ],
+        columns=["name", "kind", "layer", "exact", "estimate"],
+    )
     end = float(np.abs(data[["exact", "estimate"]].to_numpy()).max(initial=0.0)) or 1.0
     scale = alt.Scale(domain=[-1.05 * end, 1.05 * end], nice=False)
     diagonal = alt.Chart(pd.DataFrame({"exact": [-end, end], "estimate": [-end, end]})).mark_line(

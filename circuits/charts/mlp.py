@@ -9,13 +9,13 @@ import pandas as pd
 from circuits.charts import base
 
 
-def kept_curve(counts: Sequence[int], error: Sequence[float], chosen: int, height: int = 220) -> alt.LayerChart:
+def kept_curve(counts: Sequence[int], error: Sequence[float], chosen: int, height: int = 300) -> alt.LayerChart:
     """Draw the reconstruction error against the number of memories kept, and where the reader stands."""
     data = pd.DataFrame({"kept": counts, "error": np.asarray(error, dtype=float)})
-    x = alt.X("kept:Q", title="memories kept, strongest first", axis=alt.Axis(grid=False))
-    y = alt.Y("error:Q", title="error, share of the output's length")
+    x = alt.X("kept:Q", title="memories kept", axis=alt.Axis(grid=False))
+    y = alt.Y("error:Q", title="error, share")
     tooltip = [alt.Tooltip("kept:Q", title="memories kept"), alt.Tooltip("error:Q", title="error", format=".3f")]
-    line = alt.Chart(data, title="What is missing from the layer's output", height=height).mark_line(color=base.OV)
+    line = alt.Chart(data, title="What is missing", height=height).mark_line(color=base.OV)
     here = alt.Chart(pd.DataFrame({"kept": [chosen]})).mark_rule(color=base.REMOVED, strokeDash=[4, 3], strokeWidth=2)
     dots = alt.Chart(data).mark_point(color=base.OV, size=12, opacity=0.01)
     return alt.layer(line.encode(x=x, y=y), here.encode(x="kept:Q"), dots.encode(x=x, y=y, tooltip=tooltip))

@@ -17,7 +17,7 @@ Sources: Meng et al. 2022 and Wang et al. 2022 (activation and path patching), N
 arXiv 2310.10348 (attribution patching), Conmy et al. 2023, arXiv 2304.14997 (ACDC: the edge graph).
 """
 
-from circuits.discovery.ablation import Ablation, Gate, ablate_each, ablate_together, gate_patching
+from circuits.discovery.ablation import Ablation, Gate, Together, ablate_each, ablate_together, gate_patching
 from circuits.discovery.edges import Edge, edge_attribution, edge_effects, graph
 from circuits.discovery.faithfulness import Circuit, circuit_metrics, faithfulness, strongest
 from circuits.discovery.pairs import CORRUPTIONS, Pair, renaming, repeat_pair
@@ -42,6 +42,7 @@ __all__ = [
     "Edge",
     "Gate",
     "Pair",
+    "Together",
     "ablate_each",
     "ablate_together",
     "activation_patching",

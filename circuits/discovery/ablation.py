@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from circuits.discovery.pairs import Pair
-from circuits.discovery.patching import activation_patching, activations, metric, metrics, shifted_forward
+from circuits.discovery.patching import activation_patching, activations, shifted_forward
 from circuits.weights import Head, Weights
 
 
@@ -41,10 +41,10 @@ def ablate_each(weights: Weights, pair: Pair, replacement: Float[Tensor, "*batch
 
 
 @torch.inference_mode()
-def ablate_together(
+def ablated_logits(
     weights: Weights, pair: Pair, replacement: Float[Tensor, "*batch layer head pos d_head"], heads: Iterable[Head]
-) -> float:
-    """Return the metric's change when all of ``heads`` are replaced in the same run."""
+) -> Float[Tensor, "batch d_vocab"]:
+    """Return the logits at the last position when all of ``heads`` are replaced in the same run."""
     chosen = torch.zeros(weights.n_layers, weights.n_heads, 1, 1, dtype=torch.bool)
     for head in heads:
         chosen[head] = True
@@ -53,7 +53,28 @@ def ablate_together(
         own = shifted_forward(weights, pair.clean, {"z": shift})[0].z
         shift[:, layer] = torch.where(chosen, replacement - own, 0)[:, layer]
     _, resid = shifted_forward(weights, pair.clean, {"z": shift})
-    return metric(resid, pair.direction(weights)).item() - metrics(weights, pair)[0]
+    return resid[:, -1] @ weights.W_U
+
+
+class Together(NamedTuple):
+    """A run with some heads replaced: the metric in logits, and the mean probability of the answer."""
+
+    metric: float
+    probability: float
+
+
+def ablate_together(
+    weights: Weights, pair: Pair, replacement: Float[Tensor, "*batch layer head pos d_head"], heads: Iterable[Head]
+) -> Together:
+    """Replace all of ``heads`` in the same run.
+
+    In logits, heads of the last layer add up exactly; a probability is saturated, and there one head can stand in
+    for another.
+    """
+    logits = ablated_logits(weights, pair, replacement, heads)
+    answer, wrong = (logits.gather(1, token[:, None]) for token in (pair.answer, pair.wrong))
+    probability = logits.softmax(-1).gather(1, pair.answer[:, None])
+    return Together((answer - wrong).mean().item(), probability.mean().item())
 
 
 class Gate(NamedTuple):

@@ -75,11 +75,11 @@ class Pair:
 
 def expected(weights: Weights, prompt: Int[Tensor, "pos"]) -> list[int]:
     """Return what might come next: the token after the latest earlier copy of the last one (induction's guess,
-    where there is such a copy), then the model's own two first choices.
+    where there is such a copy), then the model's own two first choices.  Never BOS, which only begins texts.
     """
     copies = (prompt[:-1] == prompt[-1]).nonzero().flatten()
     guess = [int(prompt[copies[-1] + 1])] if len(copies) else []
-    return guess + forward(weights, prompt).logits[-1].topk(2).indices.tolist()
+    return guess + (forward(weights, prompt).logits[-1, 1:].topk(2).indices + 1).tolist()
 
 
 def renaming(d_vocab: int, seed: int = 0) -> Int[Tensor, "d_vocab"]:

@@ -199,13 +199,16 @@ def test_mean_and_resample_ablation_put_what_they_say(two_layers, pair):
 def test_heads_ablated_together_are_heads_ablated_in_one_run(two_layers, pair):
     replacement = discovery.Ablation.of(two_layers, pair, pair.clean).zero
     each = discovery.ablate_each(two_layers, pair, replacement)
-    assert discovery.ablate_together(two_layers, pair, replacement, []) == pytest.approx(0, abs=EXACT)
+    clean = discovery.ablate_together(two_layers, pair, replacement, [])
+    assert clean.metric == pytest.approx(discovery.metrics(two_layers, pair)[0], abs=EXACT)
     for head in two_layers.heads:
         alone = discovery.ablate_together(two_layers, pair, replacement, [head])
-        assert alone == pytest.approx(each[head].item(), abs=EXACT)
-    expected = metric_of(replace(two_layers, W_O=torch.zeros_like(two_layers.W_O)), pair, pair.clean)
+        assert alone.metric - clean.metric == pytest.approx(each[head].item(), abs=EXACT)
+    gone = replace(two_layers, W_O=torch.zeros_like(two_layers.W_O))
     together = discovery.ablate_together(two_layers, pair, replacement, two_layers.heads)
-    assert together == pytest.approx(expected - discovery.metrics(two_layers, pair)[0], abs=EXACT)
+    assert together.metric == pytest.approx(metric_of(gone, pair, pair.clean), abs=EXACT)
+    probs = forward(gone, pair.clean).logits[:, -1].softmax(-1)[torch.arange(3), pair.answer]
+    assert together.probability == pytest.approx(probs.mean().item(), abs=EXACT)
 
 
 def test_or_hides_from_noising_and_and_hides_from_denoising():

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import streamlit as st
 import torch
 from torch import Tensor
@@ -77,6 +78,11 @@ class Patched(NamedTuple):
 
     exact: dict[str, Tensor]
     estimate: dict[str, Tensor]
+
+    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Both as the charts take them."""
+        exact, estimate = ({kind: values.numpy() for kind, values in each.items()} for each in self)
+        return exact, estimate
 
 
 @st.cache_resource(show_spinner=False, max_entries=32)
