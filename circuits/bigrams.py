@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from circuits.counts import BigramCounts
+from circuits.counts import BigramCounts, unigram_probs
 from circuits.weights import Weights
 
 ROWS_AT_ONCE = 512
@@ -133,6 +133,17 @@ def fit(weights: Weights, table: BigramCounts) -> Fit:
         loss -= (counts * log_probs[table.pairs[first:last] - edges[0]]).sum().item()
         n += int(counts.sum())
     return Fit(cross_entropy=loss / n, entropy=conditional_entropy(table))
+
+
+def unigram_fit(table: BigramCounts) -> Fit:
+    """Return the loss on all pairs of a table whose rows are all alike: the (smoothed) unigram probabilities.
+
+    Its KL is what a model gains at most by looking at the present token at all.
+    """
+    inside = table.pairs >= table.d_vocab
+    counts, following = table.counts[inside].double(), table.pairs[inside] % table.d_vocab
+    loss = -(counts * unigram_probs(table).log()[following]).sum() / counts.sum()
+    return Fit(cross_entropy=loss.item(), entropy=conditional_entropy(table))
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circuits import bigrams
-from circuits.counts import BigramCounts, bigram_counts
+from circuits.counts import BigramCounts, bigram_counts, unigram_probs
 from circuits.weights import Weights
 
 EXACT = 1e-12
@@ -104,6 +104,12 @@ def test_no_table_is_better_than_the_counts_themselves(table):
     fit = bigrams.fit(perfect, table)
     assert fit.cross_entropy == pytest.approx(fit.entropy, abs=EXACT)
     assert bigrams.fit(zero_layer(3), table).kl > 0
+
+
+def test_unigram_fit_is_that_of_a_table_whose_rows_are_alike(table):
+    alike = zero_layer(W_E=torch.ones(D_VOCAB, 1).double(), W_U=unigram_probs(table).log()[None])
+    assert bigrams.unigram_fit(table).cross_entropy == pytest.approx(bigrams.fit(alike, table).cross_entropy, abs=EXACT)
+    assert bigrams.unigram_fit(table).kl > 0
 
 
 def test_direct_loss_is_the_mean_over_predicted_tokens(weights):

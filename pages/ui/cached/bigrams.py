@@ -29,6 +29,11 @@ def fit(name: str) -> bigrams.Fit:
     return bigrams.fit(cached.weights(name), table())
 
 
+@st.cache_data(show_spinner=False, max_entries=1)
+def unigram_fit() -> bigrams.Fit:
+    return bigrams.unigram_fit(table())
+
+
 @st.cache_data(show_spinner=False, max_entries=12)
 def rank(name: str) -> int:
     return bigrams.rank(cached.weights(name))
