@@ -53,7 +53,7 @@ with board:
         alt="Small pictures of every head's attention pattern; the chosen head is framed",
     )
     error = (heads.head_output(weights, run, head) - run.head_out[head]).abs().max()
-    ui.check(f"max |A X W_V W_O − output of {head}|", float(error), 1e-3)
+    ui.check("max |A X W_OV − output|", float(error), 1e-3)
 with figures:
     if ui.predict(questions.prediction(head)):
         where, who, what = st.columns([1.5, 1, 1], gap="small")
@@ -122,20 +122,19 @@ if head.layer:
 else:
     split = heads.score_split(weights, run, head)
     seen = {title: heads.centre_visible(getattr(split, part)) for part, title in charts.PARTS.items()}
-    limit = max(float(values.abs().max()) for values in seen.values())
+    limit = max(1e-9, *(float(values.abs().max()) for values in seen.values()))
     for column, (title, values) in zip(st.columns(4), seen.items(), strict=True):
         with column:
             ui.chart(
-                charts.square(
-                    values.numpy(), labels, title, "score", 240, diverging=True, limit=limit or None, causal=True
-                ),
+                charts.part(values.numpy(), labels, title, limit),
                 f"Typical size {float(values.square().mean().sqrt()):.2f}.",
                 f"Part of the scores of {head}, {title}",
                 key=title,
             )
     st.caption(
-        "The destination's side is named first. One colour scale for all four; each row is centred over the keys it "
-        "sees. Token → token cannot know who stands next to whom: a stripe belongs to position → position."
+        f"The destination's side is named first. Orange is above zero, blue below, darkest ±{limit:.1f} in all four; "
+        "each row is centred over the keys it sees. Token → token cannot know who stands next to whom: a stripe "
+        "belongs to position → position."
     )
     error = (heads.masked(split.total) - run.scores[head]).nan_to_num(0, 0, 0).abs().max()
     ui.check("max |four parts − scores|", float(error), 1e-3)
@@ -197,9 +196,15 @@ eigenvalues, circuit = copying.ov_eigenvalues(weights, head), heads.ov_circuit(w
 score, null = cached.copying_scores(name)[head], cached.null(name)
 with left:
     random = cached.null_eigenvalues(name)[:20].flatten() * copying.head_size(weights, head)
-    figure = charts.disc(eigenvalues.numpy(), random.numpy(), f"OV eigenvalues of {head}")
+    figure = charts.discs({str(head): eigenvalues.numpy()}, {str(head): random.numpy()}, size=200)
     table = pd.DataFrame({"real": eigenvalues.real.numpy(), "imaginary": eigenvalues.imag.numpy()})
-    ui.chart(figure, "Right of zero: a mixture of tokens raises itself.", "Eigenvalues", key="disc", table=table)
+    ui.chart(
+        figure,
+        "Orange, right of zero: a mixture raises itself. Dots: 95 % of random.",
+        "Eigenvalues",
+        key="disc",
+        table=table,
+    )
 with right:
     st.markdown(
         "If $x M = \\lambda x$ with $\\lambda > 0$, a mixture of tokens raises the logits of the same mixture. "

@@ -118,30 +118,31 @@ ui.idea(
 )
 
 st.markdown("#### The worst bugs of this head")
-left, right = st.columns([1.9, 1], gap="medium")
+bug_list = f"worst bugs of {head}"
+st.dataframe(
+    charts.bug_table(cached.worst_bugs(name, *head), shown),
+    hide_index=True,
+    key=bug_list,
+    on_select=lambda: load_bug(bug_list),
+    selection_mode="single-row",
+    height=230,
+)
+st.caption(
+    f"Searched among the head's strongest sources. *Good*: the pair occurs at least {bugs.GOOD_COUNT} times in the "
+    "training text; *forced*: it never does. The counts know the pair, not the source. Tick a row to load it above."
+)
+left, right = st.columns([1.2, 1], gap="medium")
 with left:
-    bug_list = f"worst bugs of {head}"
-    st.dataframe(
-        charts.bug_table(cached.worst_bugs(name, *head), shown),
-        hide_index=True,
-        key=bug_list,
-        on_select=lambda: load_bug(bug_list),
-        selection_mode="single-row",
-        height=270,
-    )
-    st.caption(
-        f"Searched among the head's strongest sources. *Good*: the pair occurs at least {bugs.GOOD_COUNT} times in the "
-        "training text; *forced*: it never does. The counts know the pair, not the source. Tick a row to load it above."
-    )
-with right:
     st.markdown(
-        "**And with the softmax?** Then the first factor is the attention that the source gets. Still one number per "
-        "destination, so still rank 1. On *BOS source destination*, the head adds to the logits:"
+        "**And with the softmax?** Then the first factor is the attention that the source gets, which depends on all "
+        "that stands before. It is still one number per destination, so the table still has rank 1. Beside: what the "
+        "head adds to the logits for your trigrams, on the texts *BOS source destination*."
     )
     earnest = bugs.on_prompt(weights, head, bug)
+    ui.check("|interaction| with attention", abs(bugs.interaction(earnest)), 1e-4)
+with right:
     rows, columns = ([f"{i}. {shown(token)}" for i, token in enumerate(ids, 1)] for ids in (destinations, outs))
     st.dataframe(pd.DataFrame(earnest.numpy().round(3), index=rows, columns=columns))
-    ui.check("|interaction| with attention", abs(bugs.interaction(earnest)), 1e-4)
 
 # ── The explorer ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -211,7 +212,8 @@ ui.chart(
         {str(h): copying.ov_eigenvalues(weights, h).numpy() for h in weights.heads},
         {str(h): random * copying.head_size(weights, h) for h in weights.heads},
     ),
-    "Orange: the head's eigenvalues. Grey: random heads, 95 % inside the dashed circle. Far right: copying.",
+    "Orange: the head's eigenvalues. Grey: random heads of its size; 95 % lie in the dotted circle, whose radius is "
+    "the unit. Orange far to the right means copying.",
     "Eigenvalues of every head's OV circuit in the complex plane, over those of random heads",
     key="discs",
 )

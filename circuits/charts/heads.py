@@ -8,7 +8,7 @@ import pandas as pd
 
 from circuits.charts import base
 
-TILE = 44
+TILE = 42
 """Side of a picture on the board, in pixels."""
 
 
@@ -30,7 +30,7 @@ def board(patterns: np.ndarray, names: Sequence[str], chosen: int, per_row: int 
     )
     rows = -(-len(names) // per_row)
     click = alt.selection_point(name="pick", fields=["head"], toggle=False)
-    place = alt.Chart(data, height=rows * (TILE + 16) + 70, title="All heads: click one").encode(
+    place = alt.Chart(data, height=rows * (TILE + 16) + 54, title="All heads: click one").encode(
         x=alt.X("x:O", axis=None, scale=alt.Scale(paddingInner=0.05)),
         y=alt.Y("y:O", axis=None, scale=alt.Scale(paddingInner=0.05)),
         tooltip=["name:N"],
@@ -57,35 +57,45 @@ def narrow(figure: alt.Chart) -> alt.Chart:
 def token_bars(names: Sequence[str], values: Sequence[float], *, title: str, unit: str, colour: str, height: int):
     """Draw a short list of tokens as bars, every token named."""
     figure = base.bars(names, values, title=title, unit=unit, colours=[colour] * len(names), height=height)
-    figure["encoding"]["y"]["axis"]["labelOverlap"] = False
+    axis = figure["encoding"]["y"]["axis"]
+    axis["labelOverlap"], axis["labelLimit"] = False, 220
     return figure
 
 
-def _circle(radius: float) -> pd.DataFrame:
-    angle = np.linspace(0, 2 * np.pi, 90)
-    return pd.DataFrame({"re": radius * np.cos(angle), "im": radius * np.sin(angle), "order": np.arange(90)})
+RIM = 5.0
+"""The discs end here, in units of the random radius; eigenvalues farther out are drawn on the rim."""
 
 
-def disc(eigenvalues: np.ndarray, null: np.ndarray, title: str, size: int = 230) -> alt.LayerChart:
-    """Draw a head's eigenvalues (orange) over those of random heads of the same size (grey dots).
+def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size: int = 110) -> alt.FacetChart:
+    """Draw every head's eigenvalues (orange) over those of random heads of its size (grey), four in a row.
 
-    ``eigenvalues: [d_head]`` and ``null: [any]``, both complex; the two axes have one scale.  The dashed
-    circle holds 95 % of the random ones.
+    The unit is the radius that holds 95 % of the random ones, the dotted circle, so that heads can be compared.
+    ``eigenvalues[name]: [d_head]`` and ``null[name]: [any]``, complex.
     """
-    reach = 1.05 * max(np.abs(eigenvalues).max(initial=0.0), np.quantile(np.abs(null), 0.95), 1e-12)
-    scale = alt.Scale(domain=[-reach, reach], nice=False)
-    x, y = alt.X("re:Q", title="real part", scale=scale), alt.Y("im:Q", title="imaginary part", scale=scale)
-
-    def points(values: np.ndarray) -> alt.Chart:
-        inside = values[np.abs(values) <= reach]
-        return alt.Chart(pd.DataFrame({"re": inside.real, "im": inside.imag}), title=title, width=size, height=size)
-
-    random = points(null).mark_circle(color=base.DIRECT, opacity=0.25, size=6).encode(x=x, y=y)
-    limit = _circle(float(np.quantile(np.abs(null), 0.95)))
-    circle = alt.Chart(limit).mark_line(color=base.DIRECT, strokeDash=[4, 3]).encode(x=x, y=y, order="order:O")
-    own = points(eigenvalues).mark_circle(color=base.OV, opacity=0.9, size=36)
-    number = alt.Tooltip("re:Q", format=".3f"), alt.Tooltip("im:Q", format=".3f")
-    return random + circle + own.encode(x=x, y=y, tooltip=number)
+    turn = np.exp(2j * np.pi * np.arange(72) / 72)
+    kinds = {
+        "random heads": (base.DIRECT, 8, 0.35),
+        "95 % of them": (base.DIRECT, 3, 1.0),
+        "this head": (base.OV, 34, 0.9),
+    }
+    frames = []
+    for name, values in eigenvalues.items():
+        radius = np.quantile(np.abs(null[name]), 0.95) or 1.0
+        for kind, points in zip(kinds, (null[name] / radius, turn, values / radius), strict=True):
+            frames.append(pd.DataFrame({"name": name, "kind": kind, "re": points.real, "im": points.imag}))
+    data = pd.concat(frames)
+    reach = 1.05 * max(1.0, np.abs(data[["re", "im"]]).to_numpy().max())
+    scale, domain = alt.Scale(domain=[-min(reach, RIM), min(reach, RIM)], nice=False, clamp=True), list(kinds)
+    colours, sizes, opacities = (list(column) for column in zip(*kinds.values(), strict=True))
+    points = alt.Chart(data, width=size, height=size).mark_circle()
+    return points.encode(
+        x=alt.X("re:Q", title="real part", scale=scale),
+        y=alt.Y("im:Q", title="imaginary part", scale=scale),
+        color=alt.Color("kind:N", scale=alt.Scale(domain=domain, range=colours), legend=None),
+        size=alt.Size("kind:N", scale=alt.Scale(domain=domain, range=sizes), legend=None),
+        opacity=alt.Opacity("kind:N", scale=alt.Scale(domain=domain, range=opacities), legend=None),
+        tooltip=["kind:N", alt.Tooltip("re:Q", format=".3f"), alt.Tooltip("im:Q", format=".3f")],
+    ).facet(alt.Facet("name:N", title=None, sort=list(eigenvalues)), columns=4)
 
 
 def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float, sd: float) -> alt.LayerChart:
@@ -93,19 +103,17 @@ def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float,
     data = pd.DataFrame({"row": range(len(names)), "name": names, "score": np.asarray(scores, float)})
     band = pd.DataFrame({"low": [mean - 2 * sd], "high": [mean + 2 * sd]})
     x = alt.X("score:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1]))
-    inside = alt.Chart(band, title="Copying scores; grey band: random heads, mean ± 2 sd", height=24 * len(names))
+    axis = base.token_axis(names, "")
+    axis["labelOverlap"] = False
+    title = alt.Title("Copying scores", subtitle="grey: random heads, mean ± 2 sd")
+    inside = alt.Chart(band, title=title, height=22 * len(names) + 90)
     return inside.mark_rect(color=base.DIRECT, opacity=0.25).encode(
         x=alt.X("low:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1])), x2="high:Q"
     ) + alt.Chart(data).mark_bar(color=base.OV, height=12).encode(
         x=x,
-        y=alt.Y("row:O", sort=None, axis=base.token_axis(names, "")),
+        y=alt.Y("row:O", sort=None, axis=axis),
         tooltip=["name:N", alt.Tooltip("score:Q", format=".3f")],
     )
-
-
-def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray]) -> alt.ConcatChart:
-    """Draw every head's disc of eigenvalues over its null, four in a row."""
-    return alt.concat(*(disc(values, null[name], name, size=110) for name, values in eigenvalues.items()), columns=4)
 
 
 PARTS = {"tok_tok": "token → token", "tok_pos": "token → position", "pos_tok": "position → token"} | {
@@ -120,3 +128,9 @@ def square(values: np.ndarray, labels: Sequence[str], title: str, unit: str, hei
         values, labels, labels, title=title, unit=unit, height=height, row_title="query", column_title="key", **options
     )
     return narrow(figure)
+
+
+def part(values: np.ndarray, labels: Sequence[str], title: str, limit: float) -> alt.Chart:
+    """Draw one of several parts of a score, all on the scale −limit … limit, which their caption tells."""
+    figure = square(values, labels, title, "score", 250, diverging=True, limit=limit, causal=True)
+    return figure.configure_legend(disable=True)

@@ -67,7 +67,7 @@ def select(
     full = key(name)
     if st.session_state.get(full) not in options:
         st.session_state[full] = default or options[0]
-    return st.selectbox(label, options, key=full, help=help, format_func=md, persist_state="session")
+    return st.selectbox(label, options, key=full, help=help, persist_state="session")
 
 
 def head(label: str, heads: Sequence[Head], *, name: str, default: Head | None = None) -> Head:

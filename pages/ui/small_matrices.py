@@ -20,7 +20,7 @@ def _editor(column, title: str, note: str, start: list[list[float]], names: list
 def head_bench() -> None:
     """Let the reader edit W_QK and W_OV of a head over two words, and see its attention and output."""
     st.markdown("#### A head small enough to follow by hand")
-    one, two, three, four = st.columns([1, 1, 1, 1.6], gap="medium")
+    one, two, three, four = st.columns([0.8, 0.9, 0.9, 2], gap="medium")
     text = one.text_input("A text of a and b", "aba", key=key("hand"), max_chars=8)
     one.caption("a = (1, 0) and b = (0, 1), so both matrices are tables over words. No √d_head.")
     words = list(hand_head.WORDS)

@@ -5,11 +5,12 @@ from circuits.weights import Head
 from pages.ui.exercises import Choice, Exercise, Number, Prediction
 
 PREDICTION = Prediction(
-    "One head, one source, two trigrams that you want. What does the same head give to the two *crossed* ones: "
-    "destination 1 with out 2, and destination 2 with out 1?",
-    ("As much, on average", "Less than half", "Nothing"),
-    "As much, on average",
-    "Each cell is (QK of its row) · (OV of its column), so forced · forced = chosen · chosen.",
+    "One head, one source, two trigrams that you want. Taken together, what does the same head give to the two "
+    "*crossed* ones, destination 1 with out 2 and destination 2 with out 1?",
+    ("As much", "Less", "Nothing"),
+    "As much",
+    "Each cell is (QK of its row) · (OV of its column), so forced · forced = chosen · chosen: in the geometric mean, "
+    "exactly as much.",
 )
 
 
