@@ -47,7 +47,7 @@ with figure:
             "Make the model narrower, from 256 dimensions to 2. Will it still look at the present token?",
             ("Yes, roughly", "No, one row for all"),
             "Yes, roughly" if narrow < 0.9 * blind else "No, one row for all",
-            f"One row for all, the unigrams, misses the corpus by {blind:.2f} nats (mean KL). Two dimensions miss it by "
+            f"One row for all, the unigrams, misses the corpus by {blind:.2f} nats (mean KL). Two dimensions miss by "
             f"{narrow:.2f}. Move the slider and see what goes first.",
         )
     )
