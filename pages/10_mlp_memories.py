@@ -11,6 +11,7 @@ from circuits.charts import base
 from circuits.charts import mlp as charts
 from pages import ui
 from pages.ui.cached import mlp as cached
+from pages.ui.passages import passage
 
 view = ui.begin("mlp_memories")
 weights, run, here = view.weights, view.run, view.focus
@@ -99,16 +100,14 @@ ui.by_hand(
 st.markdown(f"#### Neuron {neuron}: what it waits for, and what it says")
 text = cached.text(view.model_name)
 passages = cached.passages(view.model_name, neuron)
-ui.chart(
-    charts.contexts(
-        [tokens.labels(view.model, passage.ids) for passage in passages],
-        [passage.activation for passage in passages],
-        [f"{max(passage.activation):.2f}" for passage in passages],
-    ),
-    f"Its {len(passages)} strongest passages of {len(text.windows)} (sample prose and text written by our models), "
-    "peaks aligned. Does one description fit all of them? Often none does.",
-    "Passages as rows of tokens, tinted by the neuron's activation",
-    key="contexts",
+with st.container(border=True):
+    for found in passages:
+        labels = tokens.labels(view.model, found.ids)
+        st.markdown(f"`{max(found.activation):.2f}` … {passage(labels, found.activation)} …")
+st.caption(
+    f"Its {len(passages)} strongest passages of {len(text.windows)} (our sample prose; text sampled from our models). "
+    "The number is the activation at the peak; tinted tokens reach a quarter of it, bold ones two thirds. "
+    "Does one description fit all passages? Often none does."
 )
 says, reads, cosine = st.columns([1, 1, 1.1], gap="medium")
 logits, matches = mlp.value_logits(weights, neuron), mlp.key_matches(weights, neuron)
@@ -122,6 +121,7 @@ with says:
             title="Value through W_U",
             unit="logit a unit of activation",
             colours=[base.OV] * 7 + [base.REMOVED] * 7,
+            height=360,
         ),
         "The tokens its value makes most and least likely; the mean over the vocabulary is removed.",
         "Bars: logits of the value",
@@ -137,6 +137,7 @@ with reads:
             title="Embeddings against the key",
             unit="match, token alone",
             colours=[base.QK] * 7 + [base.REMOVED] * 7,
+            height=360,
         ),
         "Which present token excites it most. What heads bring from earlier tokens comes on top.",
         "Bars: match of token embeddings with the key",
@@ -167,7 +168,7 @@ with rows:
     after = tokens.labels(view.model, removed.prediction[order].tolist())
     names = [f"{int(removed.neuron[i])} → {label}" for i, label in zip(order, after, strict=True)]
     ui.chart(
-        base.bars(names, removed.kl[order].tolist(), title="Removing one memory", unit="KL in nats"),
+        base.bars(names, removed.kl[order].tolist(), title="Removing one memory", unit="KL in nats", height=320),
         "Neuron removed → the model's first choice without it. The ten that matter most here.",
         "Bars: change of the next-token distribution when one memory is removed",
         key="ablate",
@@ -199,7 +200,7 @@ with left:
             title=f"Through the MLP to the logit of {tokens.label(view.model, target)}",
             unit="logit",
             colours=(base.DIRECT, base.OV),
-            height=380,
+            height=420,
         ),
         "Grey bars (and the biases) sum to the MLP's share of the logit. Orange bars do not: gates react.",
         "Bars: each source's share of a logit through the MLP, with frozen and with live gates",

@@ -133,7 +133,7 @@ ui.by_hand(
 )
 
 st.markdown("#### Patch one activation of one head")
-choose, board, points = st.columns([1.3, 1.4, 1.7], gap="medium")
+choose, board, points = st.columns([1.2, 1.6, 1.7], gap="medium")
 with choose:
     on = ui.choice("On", (TEXT, RANDOM), name="patch_on")
     kind = ui.choice("Activation", discovery.KINDS, name="kind", default="z")
@@ -194,7 +194,7 @@ with sources:
             title=f"Edges into {target}",
             unit="change of the metric, logits",
             colours=(base.QK, base.DIRECT),
-            height=330,
+            height=420,
         ),
         f"Each source replaced in {target} alone, on {explain.lower()}; and what the gradient says it would be.",
         "Bars: exact and estimated effect of every edge into one reading",
@@ -221,7 +221,7 @@ with bars:
             title=f"Change of the metric when one head's output becomes {how}",
             unit="logits",
             colours=[colours.get(str(head), base.DIRECT) for head in weights.heads],
-            height=380,
+            height=440,
         ),
         "Change the meaning of removed: some heads matter only in one sense of the word.",
         "Bars: effect of ablating each head",

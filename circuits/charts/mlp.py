@@ -1,4 +1,4 @@
-"""Figures of the MLP page: what k memories keep, whose words, cosines, contexts."""
+"""Figures of the MLP page: what k memories keep, and whether a memory writes what it reads."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def cosine_histogram(
         legend=alt.Legend(title=None, orient="top"),
     )
     bars = (
-        alt.Chart(data, title="Does a memory write what it reads?", height=240)
+        alt.Chart(data, title="Does a memory write what it reads?", height=360)
         .mark_bar()
         .encode(
             x=alt.X("from:Q", bin="binned", title="cos(key, value): −1 erases, +1 repeats", axis=alt.Axis(grid=False)),
@@ -53,27 +53,3 @@ def cosine_histogram(
         rule = alt.Chart(pd.DataFrame({"from": [chosen]})).mark_rule(color=base.INDUCTION, strokeWidth=2)
         layers.append(rule.encode(x="from:Q"))
     return alt.layer(*layers)
-
-
-def contexts(
-    labels: Sequence[Sequence[str]], activations: Sequence[Sequence[float]], names: Sequence[str]
-) -> alt.LayerChart:
-    """Draw passages as rows of tokens, each tinted by the unit's activation on it; columns are aligned at the peak."""
-    data = pd.DataFrame(
-        [
-            (row, column, label, value)
-            for row, (tokens, values) in enumerate(zip(labels, activations, strict=True))
-            for column, (label, value) in enumerate(zip(tokens, values, strict=True))
-        ],
-        columns=["row", "column", "token", "activation"],
-    )
-    top = float(data["activation"].max()) or 1.0
-    plain = alt.Chart(data, title="Where it answers most", height=24 * len(labels)).encode(
-        x=alt.X("column:O", axis=None),
-        y=alt.Y("row:O", sort=None, axis=base.token_axis(names, "")),
-        tooltip=["token:N", alt.Tooltip("activation:Q", format=".3f")],
-    )
-    cells = plain.mark_rect(color=base.OV).encode(
-        opacity=alt.Opacity("activation:Q", scale=alt.Scale(domain=[0, top], range=[0, 0.75]), legend=None)
-    )
-    return cells + plain.mark_text(font="monospace", fontSize=10, limit=72).encode(text="token:N")

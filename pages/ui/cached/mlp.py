@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import streamlit as st
-import torch
 from torch import Tensor
 
 from circuits import contexts, mlp, models
@@ -61,16 +60,18 @@ class Passage(NamedTuple):
     activation: tuple[float, ...]
 
 
-BEFORE, AFTER = 14, 4
+BEFORE, AFTER = 24, 8
 
 
 @st.cache_data(show_spinner=False, max_entries=256)
 def passages(name: str, neuron: int) -> list[Passage]:
-    """The neuron's top contexts, aligned at the peak (a short beginning is filled with BOS)."""
+    """The neuron's top contexts: the tokens before and a few after the peak."""
     found = text(name)
     window, position = found.contexts.window[neuron], found.contexts.position[neuron]
     tokens = found.windows[window, : int(position.max()) + AFTER + 1]
     activation = mlp.activations_on(cached.weights(name), tokens)[..., neuron]
-    padded = torch.nn.functional.pad(torch.stack([tokens.float(), activation]), (BEFORE, AFTER))
-    rows = [padded[:, row, int(at) : int(at) + BEFORE + 1 + AFTER] for row, at in enumerate(position)]
-    return [Passage(tuple(map(int, ids)), tuple(values.tolist())) for ids, values in rows]
+    cuts = [slice(max(1, at - BEFORE), at + AFTER + 1) for at in position.tolist()]
+    return [
+        Passage(tuple(ids[cut].tolist()), tuple(values[cut].tolist()))
+        for ids, values, cut in zip(tokens, activation, cuts, strict=True)
+    ]
