@@ -12,12 +12,12 @@ from torch import Tensor
 
 from circuits.weights import Weights
 
-KEY_SOURCES = {1: "previous-token head: the induction head", 0: "itself: a duplicate-token head", 2: "two back"}
+KEY_SOURCES = {0: "a duplicate-token head", 1: "an induction head", 2: "one that copies two ahead"}
 """How far back the layer-0 head looks, and what that makes of the layer-1 head."""
 
 
 def induction_head(
-    d_vocab: int = 61, n_ctx: int = 64, beta_0: float = 8, beta_1: float = 8, gamma: float = 20, offset: int = 1
+    d_vocab: int = 61, n_ctx: int = 64, beta_0: float = 8.0, beta_1: float = 8.0, gamma: float = 20.0, offset: int = 1
 ) -> Weights:
     """Return the exact induction head: two layers of one head each.
 
@@ -51,7 +51,9 @@ def induction_head(
     return weights
 
 
-def positional_head(period: int, d_vocab: int = 61, n_ctx: int = 64, beta: float = 12, gamma: float = 20) -> Weights:
+def positional_head(
+    period: int, d_vocab: int = 61, n_ctx: int = 64, beta: float = 12.0, gamma: float = 20.0
+) -> Weights:
     """Return one layer of one head that looks ``period − 1`` positions back, whatever stands there, and copies it.
 
     It predicts every repeat of that period and of no other: the shortcut that random periods close.

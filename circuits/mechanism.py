@@ -68,8 +68,8 @@ def matching_eigenvalues(
     gram: Float[Tensor, "d_model d_model"],
     W_Q: Float[Tensor, "*head d_model d_head"],
     W_K: Float[Tensor, "*head d_model d_head"],
-    W_V: Float[Tensor, "*head d_model d_head"],
-    W_O: Float[Tensor, "*head d_head d_model"],
+    W_V: Float[Tensor, "*previous d_model d_head"],
+    W_O: Float[Tensor, "*previous d_head d_model"],
 ) -> Complex[Tensor, "*head d_head"]:
     """Return the non-zero eigenvalues of the K-composition term; ``gram`` is ``W_Eᵀ W_E``."""
     return torch.linalg.eigvals((W_O @ W_K).mT @ (W_V.mT @ gram @ W_Q))
@@ -99,7 +99,7 @@ class ScoreComponents:
     def spread(self) -> Float[Tensor, "query_component key_component"]:
         """Return the standard deviation of each term over the visible (query, key) pairs: what it can decide."""
         n = self.terms.shape[-1]
-        return self.terms[..., torch.ones(n, n, dtype=torch.bool).tril()].std(-1)
+        return self.terms[..., torch.ones(n, n, dtype=torch.bool).tril()].std(-1, correction=0)
 
     def margin(self, targets: Bool[Tensor, "query key"]) -> Float[Tensor, "query_component key_component"]:
         """Return by how much each term lifts the targets above the other visible keys (log odds, in nats).
@@ -159,6 +159,14 @@ class Formation:
     def share(self) -> float:
         """The winner's part of the head's whole margin; above 1 if other terms work against it."""
         return self.margins[self.kind] / sum(self.margins.values())
+
+    def __str__(self) -> str:
+        return {
+            "K": f"K-composition with {self.partner}, which writes the token before into the key",
+            "Q": f"Q-composition with {self.partner}, which tells the query where its token stood before",
+            "Q and K": f"Q- and K-composition at once, most of all with {self.partner}",
+            "neither": "no composition: token and position alone make the stripe",
+        }[self.kind]
 
 
 def formation(weights: Weights, components: ScoreComponents, targets: Bool[Tensor, "query key"]) -> Formation:

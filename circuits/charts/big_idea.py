@@ -15,24 +15,44 @@ ORIGINS = {"direct path": base.DIRECT, "layer-0 heads": base.QK, "layer-1 heads"
 
 
 def next_tokens(
-    labels: Sequence[str], probabilities: np.ndarray, *, model: str, chosen: bool, height: int = 140
+    guesses: dict[str, tuple[Sequence[str], np.ndarray]], *, title: str, chosen: str, height: int = 165
 ) -> alt.LayerChart:
-    """Draw a model's likeliest next tokens; a model that is not chosen is faded."""
-    return alt.layer(
-        base.bars(
-            labels,
-            probabilities,
-            title=model,
-            unit="probability",
-            colours=[MODELS[model]] * len(labels),
-            faded=[not chosen] * len(labels),
-            height=height,
-            limit=(0, 1),
-        )
+    """Draw every model's likeliest next tokens, a panel a model; models that are not chosen are faded.
+
+    ``guesses[model] = (labels, probabilities)``, likeliest first.
+    """
+    data = pd.DataFrame(
+        [
+            {"panel": panel, "model": model, "rank": rank, "token": token, "probability": float(probability)}
+            for panel, (model, (labels, probabilities)) in enumerate(guesses.items())
+            for rank, (token, probability) in enumerate(zip(labels, probabilities, strict=True))
+        ]
     )
+    data["start"] = data["panel"] + 0.36
+    data["end"] = data["start"] + 0.46 * data["probability"]
+    data["colour"] = data["model"].map(MODELS)
+    data["opacity"] = np.where(data["model"] == chosen, 1.0, 0.6)
+    scale = alt.Scale(domain=[0, len(guesses)], nice=False)
+    x, end = (alt.X(field, axis=None, scale=scale) for field in ("start:Q", "end:Q"))
+    # Half a row below the last bar, and a row and a half above the first for the models' names.
+    y = alt.Y("rank:Q", axis=None, scale=alt.Scale(domain=[float(data["rank"].max()) + 0.6, -1.5], nice=False))
+    cells = alt.Chart(data).encode(
+        x=x,
+        y=y,
+        opacity=alt.Opacity("opacity:Q", scale=None),
+        color=alt.Color("colour:N", scale=None),
+        tooltip=["model:N", "token:N", alt.Tooltip("probability:Q", format=".4f")],
+    )
+    first = cells.transform_filter("datum.rank == 0")
+    return alt.layer(
+        cells.mark_bar(height=12).encode(x2="end:Q"),
+        cells.mark_text(align="right", dx=-5, font="monospace", limit=70).encode(text="token:N"),
+        cells.mark_text(align="left", dx=5).encode(x=end, text=alt.Text("probability:Q", format=".0%")),
+        first.mark_text(align="left", dy=-20, fontWeight="bold").encode(text="model:N"),
+    ).properties(title=title, height=height)
 
 
-def origins(parts: dict[str, dict[str, float]], title: str, height: int = 150) -> alt.LayerChart:
+def origins(parts: dict[str, dict[str, float]], title: str, height: int = 240) -> alt.LayerChart:
     """Draw, model by model, what the direct path and each layer's heads add to one logit; a tick marks the sum."""
     data = pd.DataFrame(
         [
@@ -58,5 +78,5 @@ def origins(parts: dict[str, dict[str, float]], title: str, height: int = 150) -
             tooltip=["model:N", "origin:N", alt.Tooltip("value:Q", format=".3f")],
         )
     )
-    sums = alt.Chart(totals).mark_tick(color=base.REMOVED, thickness=3, size=26)
+    sums = alt.Chart(totals).mark_tick(color=base.REMOVED, thickness=3, size=22)
     return bars + sums.encode(x="value:Q", y=y, tooltip=["model:N", alt.Tooltip("value:Q", title="sum", format=".3f")])

@@ -43,10 +43,10 @@ def losses(
     """
     n = 1 + len(next(iter(series.values())))
     figure = base.curves(
-        series,
-        range(1, n),
+        {name: loss.tolist() for name, loss in series.items()},
+        np.arange(1.0, n).tolist(),
         title=title,
-        x_title="predicted token" if labels else "position of the predicted token",
+        x_title="" if labels else "position of the predicted token",
         y_title="loss (nats)",
         colours=colours,
         x_labels=labels,

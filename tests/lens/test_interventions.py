@@ -163,6 +163,6 @@ def test_a_head_that_is_not_there_is_named(model, head):
 
 
 def test_recovered():
-    assert interventions.recovered(clean=1, ablated=5, replaced=2) == 0.75
+    assert interventions.recovered(clean=1.0, ablated=5.0, replaced=2.0) == 0.75
     with pytest.raises(ValueError, match="changed nothing"):
-        interventions.recovered(2, 2, 1)
+        interventions.recovered(2.0, 2.0, 1.0)

@@ -27,10 +27,10 @@ def accuracy(weights, bos: bool) -> float:
 
 
 def built(beta: float):
-    return induction_head(V, 64, beta_0=beta, beta_1=beta, gamma=1000)
+    return induction_head(V, 64, beta_0=beta, beta_1=beta, gamma=1000.0)
 
 
-@pytest.mark.parametrize(("beta", "expected"), [(0, 0.0), (2, 0.84), (4, 0.957)])
+@pytest.mark.parametrize(("beta", "expected"), [(0.0, 0.0), (2.0, 0.84), (4.0, 0.957)])
 def test_accuracy_without_bos_rises_with_the_gain(beta, expected):
     # One token of 115 is 0.9 %: what ties and near ties are worth on this probe.
     assert accuracy(built(beta), bos=False) == pytest.approx(expected, abs=1.01 / 115)
@@ -38,18 +38,18 @@ def test_accuracy_without_bos_rises_with_the_gain(beta, expected):
 
 def test_without_bos_one_token_a_sequence_stays_wrong_for_ever():
     stuck = 1 - len(PERIODS) / sum(2 * period - 1 for period in PERIODS)
-    assert accuracy(built(20), bos=False) == pytest.approx(stuck, abs=EXACT)
+    assert accuracy(built(20.0), bos=False) == pytest.approx(stuck, abs=EXACT)
     assert stuck == pytest.approx(0.957, abs=5e-4)
 
 
 def test_with_bos_every_token_is_right():
-    assert accuracy(built(20), bos=True) == 1
+    assert accuracy(built(20.0), bos=True) == 1
 
 
 @pytest.mark.parametrize("beta", [1.0, 5.4])
 def test_attention_on_the_match(beta):
     tokens = induction.repeated(induction.distinct_tokens(12, V))
-    pattern = forward(induction_head(V, 64, beta_0=40, beta_1=beta), tokens).pattern[1, 0]
+    pattern = forward(induction_head(V, 64, beta_0=40.0, beta_1=beta), tokens).pattern[1, 0]
     for i in range(13, 25):
         assert pattern[i, i - 11].item() == pytest.approx(math.exp(beta) / (math.exp(beta) + i), abs=EXACT)
 
@@ -62,7 +62,7 @@ def test_ninety_per_cent_among_25_needs_the_log_of_216():
 def test_moving_the_key_moves_the_stripe():
     tokens = induction.repeated(induction.distinct_tokens(12, V))
     for offset, lag in ((0, 12), (1, 11), (2, 10)):
-        run = forward(induction_head(V, 64, 30, 30, offset=offset), tokens)
+        run = forward(induction_head(V, 64, 30.0, 30.0, offset=offset), tokens)
         pattern = run.pattern[1, 0]
         # A head that matches its own token finds itself too, and shares its attention.
         expected = 0.5 if offset == 0 else 1
@@ -73,7 +73,7 @@ def test_moving_the_key_moves_the_stripe():
 def test_copying_must_outbid_the_direct_path():
     tokens = induction.repeated(induction.distinct_tokens(12, V))
     for gamma, expected in ((0.9, 0), (1.1, 1)):
-        weights = induction_head(V, 64, 30, 30, gamma=gamma)
+        weights = induction_head(V, 64, 30.0, 30.0, gamma=gamma)
         assert induction.copying(forward(weights, tokens).logits, tokens).accuracy == expected
 
 
@@ -90,7 +90,7 @@ def test_other_key_sources_are_refused():
 
 
 def test_every_weight_is_zero_or_a_gain():
-    weights = induction_head(10, 8, beta_0=3, beta_1=5, gamma=7)
+    weights = induction_head(10, 8, beta_0=3.0, beta_1=5.0, gamma=7.0)
     scale = weights.d_head**0.5
     assert set(weights.W_Q.unique().tolist()) == {0.0, 3 * scale, 5 * scale}
     assert set(weights.W_O.unique().tolist()) == {0.0, 1.0, 7.0}

@@ -141,7 +141,7 @@ def test_ideal_patterns_are_patterns_with_a_perfect_score(probe):
 
 def test_readout_of_an_exact_head():
     tokens = torch.tensor([0, 5, 6, 7, 5, 6])
-    weights = induction_head(d_vocab=9, n_ctx=8, beta_0=30, beta_1=30)
+    weights = induction_head(d_vocab=9, n_ctx=8, beta_0=30.0, beta_1=30.0)
     read = induction.readout(weights, forward(weights, tokens), Head(1, 0))
     assert read.has_target.tolist() == [False, False, False, False, True, True]
     assert read.looks_at[4:].tolist() == [2, 3]

@@ -93,7 +93,7 @@ def test_margins_sum_to_the_margin_of_the_scores(weights):
 def test_spread_is_over_visible_pairs(weights):
     parts = score_components(weights, forward(weights, random_tokens(weights)), Head(1, 0))
     visible = [parts.terms[0, 3, i, j] for i in range(16) for j in range(i + 1)]
-    assert parts.spread()[0, 3].item() == pytest.approx(torch.stack(visible).std().item(), abs=EXACT)
+    assert parts.spread()[0, 3].item() == pytest.approx(torch.stack(visible).std(correction=0).item(), abs=EXACT)
 
 
 def test_a_mixed_stream_is_refused(weights):
