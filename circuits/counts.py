@@ -85,7 +85,7 @@ class BigramCounts:
         dense[self.pairs[first:last] % self.d_vocab] = self.counts[first:last]
         return dense
 
-    def of(self, present: Int[Tensor, "*n"], following: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+    def of(self, present: Int[Tensor, "*#n"], following: Int[Tensor, "*#n"]) -> Int[Tensor, "*n"]:
         """Return the counts of many pairs at once; 0 where a pair never occurred."""
         wanted = present * self.d_vocab + following
         at = torch.searchsorted(self.pairs, wanted).clamp_max(len(self.pairs) - 1)

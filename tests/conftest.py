@@ -11,8 +11,10 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+import tests.checker  # noqa: F401  (the hook finds it by name)
+
 # Shapes in signatures are checked across arguments only under the hook, so every test runs with it.
-install_import_hook("circuits", "beartype.beartype")
+install_import_hook("circuits", "tests.checker.check")
 
 from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.model_bridge import TransformerBridge

@@ -124,7 +124,7 @@ def _cell_tooltip(row_title: str, column_title: str, unit: str) -> list[alt.Tool
     ]
 
 
-def _picture(values, rows, columns, title, unit, diverging, top, row_title, column_title, height) -> alt.LayerChart:
+def _picture(values, rows, columns, title, unit, diverging, top, row_title, column_title, height) -> alt.Chart:
     """Draw a large matrix as one image under ordinary token axes."""
     n, m = values.shape
     pixels = tint(values, OV if diverging else QK, QK if diverging else None, top)
@@ -150,7 +150,7 @@ def _picture(values, rows, columns, title, unit, diverging, top, row_title, colu
 
 def bars(
     names: Sequence[str],
-    values: Sequence[float],
+    values: Sequence[float] | np.ndarray,
     *,
     title: str,
     unit: str,
@@ -186,7 +186,7 @@ def bars(
 
 def paired_bars(
     names: Sequence[str],
-    series: dict[str, Sequence[float]],
+    series: dict[str, Sequence[float] | np.ndarray],
     *,
     title: str,
     unit: str,
@@ -218,8 +218,8 @@ def paired_bars(
 
 
 def curves(
-    series: dict[str, Sequence[float]],
-    x: Sequence[float],
+    series: dict[str, Sequence[float] | np.ndarray],
+    x: Sequence[float | int],
     *,
     title: str,
     x_title: str,

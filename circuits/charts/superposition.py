@@ -184,7 +184,7 @@ def dimensions_per_feature(densities: Sequence[float], values: Sequence[float], 
 
 
 def phase_diagram(
-    curves: dict[str, tuple[Sequence[float], Sequence[float]]],
+    curves: dict[str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]],
     points: pd.DataFrame,
     here: tuple[float, float],
     height: int = 330,

@@ -7,6 +7,7 @@ from pages.ui import registry
 
 SECONDS = 120  # a cold page loads models and fills caches; AppTest's default is 3
 PAGES = registry.built()
+APP = registry.PAGES_FOLDER.parent / "app.py"
 SKIP_PREDICTIONS = {page.slug: "Skip" for page in registry.ALL}
 
 TEXTS = {
@@ -26,7 +27,7 @@ TEXTS = {
 
 def open_page(page: registry.Page, text: str | None = None, **session) -> AppTest:
     """Run the app from its entry point, go to ``page`` and, if given, type ``text``."""
-    at = AppTest.from_file("app.py", default_timeout=SECONDS)
+    at = AppTest.from_file(APP, default_timeout=SECONDS)
     at.session_state["_predicted"] = dict(SKIP_PREDICTIONS)
     for key, value in session.items():
         at.session_state[key] = value
@@ -90,7 +91,7 @@ def test_text_and_focus_survive_a_visit_elsewhere():
 
 
 def test_prediction_hides_the_figure_until_the_reader_commits():
-    at = AppTest.from_file("app.py", default_timeout=SECONDS)
+    at = AppTest.from_file(APP, default_timeout=SECONDS)
     at.run()
     residual = registry.by_slug("residual_stream")
     at.switch_page(str(residual.path.relative_to(registry.PAGES_FOLDER.parent))).run()
@@ -101,13 +102,19 @@ def test_prediction_hides_the_figure_until_the_reader_commits():
     assert any("not so" in block.value for block in at.markdown)
 
 
+def answer(at: AppTest, slug: str, number: int, typed: str) -> None:
+    """Type an answer into an exercise's box and press its button."""
+    next(field for field in at.text_input if field.key == f"{slug} exercise {number}").input(typed)
+    next(b for b in at.button if b.label == "Check" and b.form_id == f"{slug} exercise {number} form").click()
+    at.run()
+
+
 def test_an_exercise_is_ticked_and_stays_ticked():
-    residual = registry.by_slug("residual_stream")
-    at = open_page(residual)
-    box = next(field for field in at.text_input if field.key == "residual_stream exercise 0")
-    box.input("1/sqrt").run()
-    box = next(field for field in at.text_input if field.key == "residual_stream exercise 0")
-    box.input("0.0442").run()
+    at = open_page(registry.by_slug("residual_stream"))
+    answer(at, "residual_stream", 0, "1/sqrt")
+    assert any("is not a number" in block.value for block in at.markdown)
+    assert not at.session_state["_solved"]
+    answer(at, "residual_stream", 0, "0.0442")
     assert ("residual_stream", 0) in at.session_state["_solved"]
     at.switch_page("pages/03_zero_layer_bigrams.py").run()
     at.switch_page("pages/02_residual_stream.py").run()
