@@ -53,6 +53,11 @@ def bug(tables: Tables, source: int, destinations: tuple[int, int], outs: tuple[
     return Bug(source, destinations, outs, torch.outer(f1, f2))
 
 
+def pair_counts(bug: Bug, counts: BigramCounts) -> Int[Tensor, "destination out"]:
+    """Return how often each ``destination → out`` of the table occurs in the corpus, whatever stood before."""
+    return counts.of(*torch.meshgrid(torch.tensor(bug.destinations), torch.tensor(bug.outs), indexing="ij"))
+
+
 @torch.inference_mode()
 def on_prompt(weights: Weights, head: Head, bug: Bug) -> Float[Tensor, "destination out"]:
     """Return what the head adds to the logits in earnest: A[destination, source] · OV[source, out].

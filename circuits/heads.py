@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
@@ -139,6 +139,18 @@ def raw_scores(weights: Weights, run: Run, head: Head) -> Float[Tensor, "query k
 def masked(scores: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:
     """Return the scores with −∞ wherever the key comes after the query."""
     return scores.masked_fill(causal_mask(scores.shape[-1]), -torch.inf)
+
+
+@torch.inference_mode()
+def attention(
+    weights: Weights, run: Run, head: Head, divisor: float, hidden: Bool[Tensor, "query key"]
+) -> Float[Tensor, "query key"]:
+    """Return softmax(q·k / divisor) over the keys that are not ``hidden``.
+
+    The model's own pattern has the divisor √d_head and hides what comes after the query.
+    """
+    scores = raw_scores(weights, run, head) * weights.d_head**0.5 / divisor
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1)
 
 
 def centre_visible(scores: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:

@@ -11,6 +11,7 @@ import torch
 from circuits import copying, heads, tokens
 from circuits.charts import base
 from circuits.charts import heads as charts
+from circuits.weights import causal_mask
 from pages import ui
 from pages.ui.cached import heads as cached
 from pages.ui.questions import qk_ov_circuits as questions
@@ -147,8 +148,9 @@ with left:
     mask = ui.toggle("Causal mask", True, name="mask")
     divisor = ui.slider("Divide q·k by", 0.5, 32.0, round(weights.d_head**0.5, 1), step=0.1, name="divisor")
     st.caption(f"The model divides by √{weights.d_head} = {weights.d_head**0.5:.2f}. Less makes attention sharper.")
-    scores = heads.raw_scores(weights, run, head) * weights.d_head**0.5 / divisor
-    pattern = (heads.masked(scores) if mask else scores).softmax(-1)
+    n = len(labels)
+    hidden = causal_mask(n) if mask else torch.zeros(n, n, dtype=torch.bool)
+    pattern = heads.attention(weights, run, head, divisor, hidden)
     leak = float(heads.future_attention(pattern).mean())
     ui.measure("attention on the future", f"{leak:.3f}", "" if mask else "In training it could read the answer.")
     ui.measure("mean entropy of a row", f"{float(heads.entropy(pattern).mean()):.2f} nats")
@@ -156,10 +158,8 @@ with middle:
     figure = charts.square(pattern.numpy(), labels, f"{head} with these settings", "attention", 280, limit=1.0)
     ui.chart(figure, "Without the mask, cells above the diagonal fill.", "Pattern with the settings", key="masked")
 with right:
-    n = len(labels)
-    reach = torch.arange(1, n + 1) if mask else torch.full((n,), n)
     figure = base.curves(
-        {"this head": heads.entropy(pattern).tolist(), "equal attention": reach.log().tolist()},
+        {"this head": heads.entropy(pattern).tolist(), "equal attention": (~hidden).sum(1).log().tolist()},
         range(n),
         title="How spread each row is",
         x_title="query (destination)",

@@ -62,7 +62,9 @@ with control:
     tables = cached.tables(name, *head)
     lookers, raised = (heads.top_tokens(heads.row(table, source), 24) for table in (tables.qk, tables.ov))
     worst = bugs.worst_bugs(tables, cached.counts(), torch.tensor([source]))
-    start = worst[0] if worst else bugs.bug(tables, source, lookers.ids[:2].tolist(), raised.ids[:2].tolist())
+    start = (
+        worst[0] if worst else bugs.bug(tables, source, tuple(lookers.ids[:2].tolist()), tuple(raised.ids[:2].tolist()))
+    )
     st.caption(f"Source {ui.code(shown(source))}. Choose two trigrams, *destination → out*, that you would want:")
     picked = []
     for row in (0, 1):
@@ -71,7 +73,7 @@ with control:
             picked.append(pick(PICKS[2 * row], lookers, start.destinations[row]))
         with right:
             picked.append(pick(PICKS[2 * row + 1], raised, start.outs[row]))
-destinations, outs = picked[::2], picked[1::2]
+destinations, outs = tuple(picked[::2]), tuple(picked[1::2])
 bug = bugs.bug(tables, source, destinations, outs)
 
 with figure:
@@ -88,7 +90,7 @@ with figure:
             key="bug",
         )
     ui.check("|chosen · chosen − forced · forced|", abs(bug.interaction), 1e-9)
-    follows = cached.counts().of(torch.tensor(destinations)[:, None], torch.tensor(outs)[None]).tolist()
+    follows = bugs.pair_counts(bug, cached.counts()).tolist()
     st.caption(
         "Times the pair *destination, out* occurs in the training text: "
         f"{follows[0][0]:,} and {follows[1][1]:,} chosen, {follows[0][1]:,} and {follows[1][0]:,} forced."

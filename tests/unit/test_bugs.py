@@ -92,6 +92,11 @@ def test_search_finds_what_four_loops_find(weights, tables, counts):
         assert abs(bug.interaction) < EXACT
 
 
+def test_pair_counts_are_those_of_the_corpus(tables, counts):
+    found = bugs.bug(tables, 5, (11, 2), (23, 30))
+    assert bugs.pair_counts(found, counts).tolist() == counts.dense()[[11, 2]][:, [23, 30]].tolist()
+
+
 def test_nothing_good_no_bugs(tables):
     nothing = BigramCounts(torch.tensor([0]), torch.tensor([1]), V)
     assert bugs.worst_bugs(tables, nothing, torch.arange(V)) == []

@@ -7,7 +7,7 @@ import torch
 
 from circuits import heads
 from circuits.induction import previous_token_score
-from circuits.weights import Head, Weights, forward
+from circuits.weights import Head, Weights, causal_mask, forward
 from tests.unit.small_model import HEAD, D, H, R, V, dense_ov, dense_qk, random_weights
 
 EXACT = 1e-12
@@ -99,6 +99,15 @@ def test_raw_scores_hold_the_future_and_the_mask_removes_it(weights, run):
     assert (leaking[:-1] > 0).all()
     assert leaking[-1] == 0  # the last token has no future
     assert (heads.future_attention(run.pattern) == 0).all()
+
+
+def test_attention_with_the_models_settings_and_with_others(weights, run):
+    n = len(run.tokens)
+    own = heads.attention(weights, run, HEAD, R**0.5, causal_mask(n))
+    assert (own - run.pattern[HEAD]).abs().max() < EXACT
+    open_ = heads.attention(weights, run, HEAD, 2 * R**0.5, torch.zeros(n, n, dtype=torch.bool))
+    halved = (heads.raw_scores(weights, run, HEAD) / 2).exp()
+    assert (open_ - halved / halved.sum(1, keepdim=True)).abs().max() < EXACT
 
 
 def test_centre_visible_keeps_the_pattern(weights, run):

@@ -1,0 +1,107 @@
+"""Every exercise key of page 06 by another route, and what the page does with other sources and rankings."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from circuits import models
+from circuits.weights import Weights
+
+SECONDS = 120
+
+
+def page(**state) -> AppTest:
+    at = AppTest.from_file(str(models.ASSETS.parent / "app.py"), default_timeout=SECONDS).run()
+    at.session_state["_predicted"] = {"skip_trigrams": "Skip"}
+    for name, value in state.items():
+        at.session_state[f"skip_trigrams.{name}"] = value
+    at.switch_page("pages/06_skip_trigrams.py").run()
+    assert not at.exception
+    assert not at.error
+    assert not [block for block in at.markdown if ":red-badge" in block.value]
+    return at
+
+
+@pytest.fixture(scope="module")
+def keys() -> tuple:
+    return page().session_state["_answer_keys"]["skip_trigrams"]
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    return Weights.of(models.load("one-layer")).double()
+
+
+def test_rank_of_an_outer_product(keys):
+    generator = np.random.default_rng(0)
+    table = np.outer(generator.normal(size=30), generator.normal(size=40))
+    assert keys[0].answer.value == np.linalg.matrix_rank(table)
+    other = np.outer(generator.normal(size=30), generator.normal(size=40))
+    assert "two heads can" in keys[4].answer.correct
+    assert np.linalg.matrix_rank(table + other) == 2
+
+
+def test_the_counter_example(keys):
+    M = np.array([[3.0, 4.0], [-1.0, -1.0]])
+    # A double root: rounding moves it by about its square root.
+    assert np.allclose(np.linalg.eigvals(M), 1, atol=1e-6)
+    copied = [f"Token {i + 1}" for i in range(2) if M[i, i] > 0]
+    assert keys[1].answer.correct == f"{copied[0]} only"
+    assert len(copied) == 1
+
+
+def test_spread_of_gaussian_scores(keys):
+    generator = np.random.default_rng(0)
+    values = [np.linalg.eigvals(generator.normal(size=(16, 16))) for _ in range(2000)]
+    assert keys[2].answer.accepts(str(np.std([v.real.sum() / np.abs(v).sum() for v in values])))
+
+
+def test_heads_beyond_two_sd_by_the_other_product(keys, weights):
+    """Scores from [d_model, d_model] products, where the app uses [d_head, d_head]; the null's draws are the same."""
+    UE = (weights.W_U @ weights.W_E).numpy()
+
+    def score(W_V: np.ndarray, W_O: np.ndarray) -> float:
+        values = np.linalg.eigvals(UE @ W_V @ W_O)
+        return values.real.sum() / np.abs(values).sum()
+
+    generator = torch.Generator().manual_seed(0)
+    draws = 200, weights.d_model, weights.d_head
+    W_V, W_O = (torch.randn(draws, generator=generator).double().numpy() for _ in "VO")
+    # float32 draws of the served weights' dtype; the [256, 256] eigenproblem is slow, so small products here.
+    small = [np.linalg.eigvals(o.T @ UE @ v) for v, o in zip(W_V, W_O, strict=True)]
+    null = np.array([v.real.sum() / np.abs(v).sum() for v in small])
+    limit = null.mean() + 2 * null.std(ddof=1)
+    scores = [score(weights.W_V[0, h].numpy(), weights.W_O[0, h].numpy()) for h in range(weights.n_heads)]
+    assert keys[3].answer.value == sum(s > limit for s in scores)
+
+
+def titles(at: AppTest) -> list[str]:
+    charts = (json.loads(chart.proto.spec) for chart in at.get("vega_lite_chart"))
+    return [str(layer.get("title")) for chart in charts for layer in (chart, *chart.get("layer", []))]
+
+
+def test_the_source_follows_the_focus_or_the_box():
+    assert "L0H0, source ·the: QK · OV" in titles(page())
+    assert "L0H3, source ·cat: QK · OV" in titles(page(head="L0H3", typed=True, source=" cat"))
+
+
+def explorer(at: AppTest):
+    return next(frame.value for frame in at.dataframe if "destination →" in frame.value.columns)
+
+
+@pytest.mark.parametrize("by", ["QK · OV", "QK", "OV"])
+def test_explorer_agrees_with_the_dense_tables(by, weights):
+    at = page(**{"fix": ["destination", "out"], "by": by})
+    listed = explorer(at)
+    destination, out = (models.load("one-layer").tokenizer.encode(f" {word}")[-1] for word in ("and", "forth"))
+    scores = weights.W_E[destination] @ weights.W_Q[0, 0] @ weights.W_K[0, 0].T @ weights.W_E.T / weights.d_head**0.5
+    qk = (scores - scores.mean()).numpy()
+    ov = (weights.W_E @ weights.W_V[0, 0] @ weights.W_O[0, 0] @ weights.W_U)[:, out].numpy()
+    value = {"QK": qk, "OV": ov, "QK · OV": np.where((qk > 0) & (ov > 0), qk * ov, -np.inf)}[by]
+    best = np.sort(value)[::-1][: len(listed)]
+    column = {"QK": "QK score", "OV": "OV logit", "QK · OV": "QK · OV"}[by]
+    assert len(listed) > 3
+    assert np.allclose(listed[column], best, atol=1e-3)
