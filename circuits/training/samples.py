@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 from tqdm import tqdm
 
 from circuits import models
 from circuits.training.data import Data
-from circuits.training.transformer import Shape, Transformer, restore
+from circuits.training.transformer import Block, Shape, Transformer, restore
 
 NAMES = ("one-layer-mlp", "two-layer")
 TEMPERATURE, RUN, LOOP = 0.8, 12, 6
@@ -29,13 +30,31 @@ N_WINDOWS, BATCH = 160, 40
 def sample(
     model: Transformer, n_windows: int, temperature: float, generator: torch.Generator
 ) -> Int[Tensor, "window n_ctx"]:
-    """Sample windows of ``n_ctx`` tokens that begin with BOS; BOS itself is never drawn again."""
-    tokens = torch.zeros(n_windows, 1, dtype=torch.long)
-    for _ in range(model.shape.n_ctx - 1):
-        logits = model.unembed(model.resid_final(tokens)[:, -1]) / temperature
+    """Sample windows of ``n_ctx`` tokens that begin with BOS; BOS itself is never drawn again.
+
+    Keys and values of earlier positions are kept, so that every position is computed once.
+    """
+    shape = model.shape
+    past = torch.empty(2, shape.n_layers, n_windows, shape.n_heads, shape.n_ctx, shape.d_head)
+    tokens = torch.zeros(n_windows, shape.n_ctx, dtype=torch.long)
+    for position in range(shape.n_ctx - 1):
+        x = model.embed(tokens[:, position, None]) + model.pos_embed.weight[position]
+        for layer, block in enumerate(model.blocks):
+            x = _one_position(block, x, position, *past[:, layer])
+        logits = model.unembed(x[:, 0]) / temperature
         logits[:, 0] = -torch.inf
-        tokens = torch.cat([tokens, torch.multinomial(logits.softmax(-1), 1, generator=generator)], dim=1)
+        tokens[:, position + 1] = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
     return tokens
+
+
+def _one_position(block: Block, x: Tensor, position: int, keys: Tensor, values: Tensor) -> Tensor:
+    """Apply one block at one position, ``x: [window, 1, d_model]``, and write its key and value into the past."""
+    attn, seen = block.attn, slice(position + 1)
+    keys[:, :, position : position + 1] = attn.heads(attn.k, x)
+    values[:, :, position : position + 1] = attn.heads(attn.v, x)
+    z = F.scaled_dot_product_attention(attn.heads(attn.q, x), keys[:, :, seen], values[:, :, seen])
+    x = x + attn.o(z.transpose(1, 2).flatten(2))
+    return x + block.mlp(x) if hasattr(block, "mlp") else x
 
 
 def shipped(name: str, assets: Path) -> Transformer:

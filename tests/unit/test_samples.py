@@ -1,6 +1,7 @@
 """Sampled passages: what is dropped, and that sampling follows the model."""
 
 import numpy as np
+import pytest
 import torch
 
 from circuits.training.samples import RUN, loops, recites, runs, sample
@@ -28,10 +29,11 @@ def test_windows_that_recite_or_loop_are_found():
     assert loops(windows).tolist() == [False, False, False, True]
 
 
+@pytest.mark.parametrize("d_mlp", [0, 24])
 @torch.inference_mode()
-def test_samples_are_seeded_begin_with_bos_and_follow_the_logits():
+def test_samples_are_seeded_begin_with_bos_and_follow_the_logits(d_mlp):
     torch.manual_seed(0)
-    shape = Shape(1, d_model=16, n_heads=2, d_head=8, n_ctx=12, d_vocab=20)
+    shape = Shape(2, d_mlp=d_mlp, d_model=16, n_heads=2, d_head=8, n_ctx=12, d_vocab=20)
     model = Transformer(shape)
     tokens = sample(model, 5, 0.8, torch.Generator().manual_seed(3))
     assert tokens.shape == (5, 12)
