@@ -29,7 +29,13 @@ with control:
     kept = mlp.keep_strongest(weights, run, here, [count])
     st.caption(f"At position {here}, after {ui.code(view.labels[here])}, {n_active} of {d_mlp:,} memories answer.")
     neuron = st.number_input(
-        "Look at neuron", 0, d_mlp - 1, ranked[0], key=f"{view.page.slug}.neuron", persist_state="session"
+        "Look at neuron",
+        0,
+        d_mlp - 1,
+        ranked[0],
+        key="mlp_memories.neuron",
+        bind="query-params",
+        persist_state="session",
     )
     st.caption(f"Strongest here: {', '.join(map(str, ranked[:6]))}.")
     ui.measure("KL(all ‖ kept)", f"{float(kept.kl[0]):.3f} nats")

@@ -203,11 +203,10 @@ with sources:
 
 st.markdown("#### Remove a head: what does removed mean?")
 choose, bars = st.columns([1, 2.2], gap="medium")
-ablated = cached.ablated(name, source)
 with choose:
     how = ui.choice("Its output becomes", ("zero", "mean", "resample"), name="ablate", default="resample")
-    left = (ablated.none, ablated.best[how], ablated.all[how])
-    changes = f"{left[0].probability:.2f} → {left[1].probability:.2f} → {left[2].probability:.2f}"
+    ablated = cached.ablated(name, source, how)
+    changes = " → ".join(f"{run.probability:.2f}" for run in ablated.left)
     ui.measure(f"probability of the answer: all → without {induction_heads[0]} → without the violet heads", changes)
     st.caption(
         "Zero: a state the model never is in. Mean: over reference prompts, position by position. Resample: what the "
@@ -217,7 +216,7 @@ with bars:
     ui.chart(
         base.bars(
             list(map(str, weights.heads)),
-            ablated.each[how].flatten().tolist(),
+            ablated.each.flatten().tolist(),
             title=f"Change of the metric when one head's output becomes {how}",
             unit="logits",
             colours=[colours.get(str(head), base.DIRECT) for head in weights.heads],
@@ -263,7 +262,7 @@ with st.expander("What about circuit tracing?", icon=":material/conversion_path:
     )
 
 first_layer = [head for head in weights.heads if head.layer == 0]
-reference = cached.ablated(name, Source("BB")).each["resample"]
+reference = cached.ablated(name, Source("BB"), "resample").each
 costliest = min(first_layer, key=lambda head: reference[head].item())
 ui.exercises(
     ui.Exercise(

@@ -48,11 +48,11 @@ def ablated_logits(
     chosen = torch.zeros(weights.n_layers, weights.n_heads, 1, 1, dtype=torch.bool)
     for head in heads:
         chosen[head] = True
-    shift = torch.zeros_like(activations(weights, pair.clean).z)
+    own, resid = activations(weights, pair.clean).z, None
+    shift = torch.zeros_like(own)
     for layer in range(weights.n_layers):  # upwards: what a head would say depends on the heads replaced below it
-        own = shifted_forward(weights, pair.clean, {"z": shift})[0].z
         shift[:, layer] = torch.where(chosen, replacement - own, 0)[:, layer]
-    _, resid = shifted_forward(weights, pair.clean, {"z": shift})
+        (*_, own), resid = shifted_forward(weights, pair.clean, {"z": shift})
     return resid[:, -1] @ weights.W_U
 
 

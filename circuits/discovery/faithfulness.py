@@ -16,7 +16,8 @@ from torch import Tensor
 
 from circuits.discovery.edges import Edge, graph
 from circuits.discovery.pairs import Pair
-from circuits.discovery.patching import activations, components, metric, metrics, n_sources
+from circuits.discovery.patching import activations, components, metrics, n_sources
+from circuits.discovery.reaction import rows_read
 from circuits.weights import Weights, causal_mask
 
 
@@ -34,25 +35,24 @@ def circuit_metrics(weights: Weights, pair: Pair, circuits: Iterable[Bool[Tensor
     for keep in circuits:
         if keep.shape != (n_edges,):
             raise ValueError(f"the circuit has shape {tuple(keep.shape)}, the graph has {n_edges} edges")
-        yield metric(_run(weights, clean, corrupt, keep), direction).item()
+        yield (_last_row(weights, clean, corrupt, keep) * direction).sum(-1).mean().item()
 
 
-def _run(
+def _last_row(
     weights: Weights,
     clean: Float[Tensor, "batch source pos d_model"],
     corrupt: Float[Tensor, "batch source pos d_model"],
     keep: Bool[Tensor, "edge"],
-) -> Float[Tensor, "batch pos d_model"]:
-    """Run one circuit: kept edges carry its own values, the others the corrupt ones; return the final stream."""
+) -> Float[Tensor, "batch d_model"]:
+    """Run one circuit: kept edges carry its own values, the others the corrupt ones; return the stream's last row."""
     by_layer, to_logits = _unflatten(weights, keep.to(clean.dtype))
     own = torch.cat([clean[:, :2], corrupt[:, 2:]], 1)
     for layer, kept in enumerate(by_layer):
-        read = n_sources(weights, layer)
+        read, rows = n_sources(weights, layer), rows_read(weights, layer)
         restored = torch.einsum("csh,bsnd->bchnd", kept, (own - corrupt)[:, :read])
-        own[:, read : read + weights.n_heads] = _heads(
-            weights, layer, corrupt[:, :read].sum(1)[:, None, None] + restored
-        )
-    return corrupt.sum(1) + torch.einsum("s,bsnd->bnd", to_logits, own - corrupt)
+        inputs = corrupt[:, :read].sum(1)[:, None, None] + restored
+        own[:, read : read + weights.n_heads, rows] = _heads(weights, layer, inputs, rows)
+    return corrupt[:, :, -1].sum(1) + torch.einsum("s,bsd->bd", to_logits, (own - corrupt)[:, :, -1])
 
 
 def _unflatten(weights: Weights, keep: Float[Tensor, "edge"]) -> tuple[list[Tensor], Tensor]:
@@ -63,15 +63,14 @@ def _unflatten(weights: Weights, keep: Float[Tensor, "edge"]) -> tuple[list[Tens
 
 
 def _heads(
-    weights: Weights, layer: int, inputs: Float[Tensor, "batch 3 head pos d_model"]
-) -> Float[Tensor, "batch head pos d_model"]:
+    weights: Weights, layer: int, inputs: Float[Tensor, "batch 3 head pos d_model"], rows: slice
+) -> Float[Tensor, "batch head query d_model"]:
     """Return the heads' outputs when queries, keys and values are read from three different streams."""
-    q, k, v = (
-        torch.einsum("bhnd,hde->bhne", inputs[:, i], W[layer])
-        for i, W in enumerate((weights.W_Q, weights.W_K, weights.W_V))
-    )
+    streams = (inputs[:, 0, :, rows], inputs[:, 1], inputs[:, 2])
+    W = (weights.W_Q[layer], weights.W_K[layer], weights.W_V[layer])
+    q, k, v = (torch.einsum("bhnd,hde->bhne", x, W_c) for x, W_c in zip(streams, W, strict=True))
     scores = q @ k.transpose(-1, -2) / weights.d_head**0.5
-    pattern = scores.masked_fill(causal_mask(q.shape[-2]), -torch.inf).softmax(-1)
+    pattern = scores.masked_fill(causal_mask(k.shape[-2])[rows], -torch.inf).softmax(-1)
     return pattern @ v @ weights.W_O[layer]
 
 

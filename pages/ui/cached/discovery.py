@@ -15,7 +15,7 @@ from pages.ui import cached
 BUDGET = 256
 """Tokens a batch of prompts may have together, so that every answer on this page takes a fraction of a second."""
 
-COUNTS = (0, 1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 140, 200, 306)
+COUNTS = (0, 2, 4, 7, 11, 17, 27, 45, 80, 150, 306)
 """Circuit sizes on the faithfulness curve."""
 
 
@@ -99,22 +99,17 @@ def patched(name: str, source: Source, restoring: bool) -> Patched:
 class Ablated(NamedTuple):
     """The metric's change without each head, and what is left without none, the best, all of the induction heads."""
 
-    each: dict[str, Tensor]
-    none: discovery.Together
-    best: dict[str, discovery.Together]
-    all: dict[str, discovery.Together]
+    each: Tensor
+    left: tuple[discovery.Together, discovery.Together, discovery.Together]
 
 
-@st.cache_resource(show_spinner=False, max_entries=32)
-def ablated(name: str, source: Source) -> Ablated:
+@st.cache_resource(show_spinner=False, max_entries=64)
+def ablated(name: str, source: Source, how: str) -> Ablated:
+    """Remove heads in one sense of the word: ``zero``, ``mean`` or ``resample``."""
     weights, chosen, found = cached.weights(name), pair(name, source), heads(name).induction
-    replacements = discovery.Ablation.of(weights, chosen, reference(name, source))._asdict()
-
-    def without(removed: tuple[Head, ...]) -> dict[str, discovery.Together]:
-        return {how: discovery.ablate_together(weights, chosen, z, removed) for how, z in replacements.items()}
-
-    each = {how: discovery.ablate_each(weights, chosen, z) for how, z in replacements.items()}
-    return Ablated(each, without(())["zero"], without(found[:1]), without(found))
+    z = getattr(discovery.Ablation.of(weights, chosen, reference(name, source)), how)
+    left = tuple(discovery.ablate_together(weights, chosen, z, removed) for removed in ((), found[:1], found))
+    return Ablated(discovery.ablate_each(weights, chosen, z), left)
 
 
 def reference(name: str, source: Source) -> Tensor:
@@ -122,7 +117,13 @@ def reference(name: str, source: Source) -> Tensor:
     chosen = pair(name, source)
     if source.corruption:
         return chosen.clean
-    return sample_text.windows(cached.model(name))[:16, : chosen.clean.shape[1]]
+    n = chosen.clean.shape[1]
+    return _sample_text(name)[: max(4, BUDGET // n), :n]
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _sample_text(name: str) -> Tensor:
+    return sample_text.windows(cached.model(name))
 
 
 class Heads(NamedTuple):
