@@ -21,3 +21,9 @@ def logit_origins(run: Run, W_U: Float[Tensor, "d_model d_vocab"], token: int, p
     by_layer = parts[2:].reshape(n_layers, n_heads).sum(1)
     heads = {f"layer-{layer} heads": value.item() for layer, value in enumerate(by_layer)}
     return {"direct path": parts[:2].sum().item()} | heads
+
+
+@torch.inference_mode()
+def next_token(run: Run, position: int) -> Float[Tensor, "d_vocab"]:
+    """Return the probability of every token to come after ``position``, ``softmax(logits)``."""
+    return run.logits[position].softmax(-1)

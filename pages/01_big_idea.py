@@ -37,6 +37,8 @@ with control:
 W_U = {name: ui.cached.weights(name).W_U for name in MODELS}
 origins = {name: overview.logit_origins(runs[name], W_U[name], target, view.focus) for name in MODELS}
 logits = {name: run.logits[view.focus, target] - run.logits[view.focus].mean() for name, run in runs.items()}
+with control:
+    ui.check("max |Σ parts − logit|", max(abs(sum(origins[m].values()) - logits[m].item()) for m in MODELS), 1e-3)
 
 with figure:
     ready = ui.predict(
@@ -48,7 +50,7 @@ with figure:
         )
     )
     if ready:
-        probabilities = {name: run.logits[view.focus].softmax(-1) for name, run in runs.items()}
+        probabilities = {name: overview.next_token(run, view.focus) for name, run in runs.items()}
         top = {name: heads.top_tokens(p, 5) for name, p in probabilities.items()}
         ui.chart(
             charts.next_tokens(
@@ -71,13 +73,12 @@ with figure:
                     title="Loss of every token, above the token",
                     labels=view.labels,
                     repeats_from=int(copies.int().argmax()) + 1 if copies.any() else None,
-                    height=220,
+                    height=210,
                 ),
                 "Low is good. Add layers, and see which tokens become cheap.",
                 "Loss by token for models of zero, one and two layers",
                 key="losses",
             )
-    ui.check("max |Σ parts − logit|", max(abs(sum(origins[m].values()) - logits[m].item()) for m in MODELS), 1e-3)
 
 ui.chart(
     charts.origins(origins, f"Where the logit of {tokens.label(view.model, target)} came from"),
@@ -189,7 +190,7 @@ ui.exercises(
     ),
     ui.Exercise(
         f"$W_E W_U$ of `{view.model_name}` has {V:,} × {V:,} entries. How many numbers are stored for it?",
-        ui.Number(2 * V * d),
+        ui.Number(2 * V * d, 1000),  # to a thousand: the count is the point, not the digits
         ("Only the two factors are stored.", "W_E is [V, d] and W_U is [d, V]."),
         f"2 · {V:,} · {d} = {2 * V * d:,}, so the table has rank {d} at most.",
     ),

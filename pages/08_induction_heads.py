@@ -20,6 +20,7 @@ view = ui.begin("induction_heads")
 name, weights, model = view.model_name, view.weights, view.model
 roles = cached.roles(name)
 previous, best = roles.previous, roles.best
+STRONGEST = "the strongest on these tokens"
 
 control, figure = st.columns([1, 3], gap="medium")
 with control:
@@ -29,7 +30,7 @@ with control:
     ablate = ui.toggle(f"Take away {previous}", False, name="ablate", help="The previous-token head of layer 0.")
     with st.popover("More", icon=":material/tune:", width="stretch"):
         upper = [head for head in weights.heads if head.layer > previous.layer]
-        shown = ui.head("Head in the picture", upper, name="head", default=best)
+        asked = ui.select("Head in the picture", [STRONGEST, *map(str, upper)], name="head")
         if random:
             repeats = ui.slider("Copies", 2, 4, 2, name="repeats")
             bos = ui.toggle("Begin with BOS", True, name="bos", help="Every text in training began with it.")
@@ -40,6 +41,8 @@ ids = cached.probe(period, repeats, bos, swap, weights.d_vocab, seed) if random 
 labels, sequence = tokens.labels(model, ids), torch.tensor(ids)
 targets, copies = induction.induction_targets(sequence), induction.predictable(sequence)
 clean, without = ui.cached.run(name, ids), cached.ablated(name, ids, (previous,))
+strongest = cached.strongest(name, ids, tuple(upper)) if targets.any() else best
+shown = strongest if asked == STRONGEST else next(head for head in upper if str(head) == asked)
 if targets.any():
     before, after = (induction.target_score(run.pattern[shown], targets).item() for run in (clean, without))
     outcome = "It goes out" if after < before / 3 else "It fades a little" if after < 0.9 * before else "Nothing"
@@ -280,7 +283,8 @@ ui.show_code(
     hand_built.induction_head,
 )
 ui.limits(
-    "Random repeats show that the head copies, not how much that helps on prose. Taking a head away shows that it is "
+    "Random repeats show that a head copies, not how much that helps on prose: the head that is strongest on random "
+    "tokens can be silent on your text. Taking a head away shows that it is "
     "needed, not that it is enough. And what formed here is one training run: other seeds and sizes differ."
 )
 ui.takeaways(

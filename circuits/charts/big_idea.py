@@ -15,7 +15,7 @@ ORIGINS = {"direct path": base.DIRECT, "layer-0 heads": base.QK, "layer-1 heads"
 
 
 def next_tokens(
-    guesses: dict[str, tuple[Sequence[str], np.ndarray]], *, title: str, chosen: str, height: int = 165
+    guesses: dict[str, tuple[Sequence[str], np.ndarray]], *, title: str, chosen: str, height: int = 155
 ) -> alt.LayerChart:
     """Draw every model's likeliest next tokens, a panel a model; models that are not chosen are faded.
 

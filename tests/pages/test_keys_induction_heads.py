@@ -6,7 +6,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from circuits import models
+from circuits import models, tokens
 from circuits.weights import Head, Weights, forward
 
 SECONDS = 120
@@ -84,3 +84,16 @@ def test_the_workbench_moves():
     assert not any("attention on the match" in block.value for block in at.markdown)
     at = page(induction_heads__built_bos=False)
     assert any("accuracy on the copies = `95.7%`" in block.value for block in at.markdown)
+
+
+def test_the_picture_shows_the_strongest_head_on_the_text_until_one_is_chosen():
+    text = "Ismene met Quill in the garden. Ismene met Quill"
+    at = page(text=text, induction_heads__source="Your text")
+    model = models.load("two-layer")
+    ids = torch.tensor(tokens.encode(model, text))
+    pattern = models.run(model, ids).pattern[1]
+    targets = [(i, j) for i in range(len(ids)) for j in range(1, i + 1) if ids[j - 1] == ids[i]]
+    on_target = [sum(pattern[head, i, j] for i, j in targets).item() for head in range(8)]
+    assert any(f"induction score of L1H{max(range(8), key=on_target.__getitem__)}" in b.value for b in at.markdown)
+    at = page(text=text, induction_heads__source="Your text", induction_heads__head="L1H4")
+    assert any("induction score of L1H4" in block.value for block in at.markdown)

@@ -62,6 +62,13 @@ def probe(period: int, repeats: int, bos: bool, swap: int, d_vocab: int, seed: i
     return tuple(tokens.tolist())
 
 
+@st.cache_data(show_spinner=False, max_entries=64)
+def strongest(name: str, ids: tuple[int, ...], heads: tuple[Head, ...]) -> Head:
+    """The head with the most attention on its targets in one text (the best on random tokens may be silent here)."""
+    pattern, targets = cached.run(name, ids).pattern, induction.induction_targets(torch.tensor(ids))
+    return max(heads, key=lambda head: induction.target_score(pattern[head], targets).item())
+
+
 @st.cache_resource(show_spinner=False, max_entries=32)
 def ablated(name: str, ids: tuple[int, ...], heads: tuple[Head, ...]) -> Run:
     model = cached.model(name)
