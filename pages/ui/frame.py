@@ -71,7 +71,7 @@ def chart(
     words, button = st.columns([8, 1], vertical_alignment="top")
     words.caption(caption)
     button.download_button(
-        "CSV",
+        "",
         lambda: data.to_csv(index=False),
         file_name="figure.csv",
         mime="text/csv",
