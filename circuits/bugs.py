@@ -82,12 +82,15 @@ def strongest_sources(tables: Tables, n: int = 256) -> Int[Tensor, "n"]:
 def worst_bugs(tables: Tables, counts: BigramCounts, sources: Int[Tensor, "n"], width: int = 10) -> list[Bug]:
     """Search for the worst bug of each source, the strongest forced pairs first.
 
-    Looked at are the ``width`` best destinations and outputs of a source.  Which trigrams are good is judged
-    by the corpus's own pairs ``destination → out`` (:data:`GOOD_COUNT`), whatever the source; the size of a
-    bug is the weaker of its two forced products.  Sources without a bug are left out.
+    Looked at are, for each source, its ``width`` best destinations and outputs that the corpus knows.  Which
+    trigrams are good is judged by the corpus's own pairs ``destination → out`` (:data:`GOOD_COUNT`), whatever
+    the source; the size of a bug is the weaker of its two forced products.  Sources without a bug are left out.
     """
-    destinations, f1 = top_columns(tables.qk, sources, None, width)
-    outs, f2 = top_columns(tables.ov, sources, None, width)
+    known = (counts.unigrams >= GOOD_COUNT).nonzero().flatten()  # no rarer token can be in a good pair
+    if not len(known):
+        return []
+    destinations, f1 = top_columns(tables.qk, sources, known, width)
+    outs, f2 = top_columns(tables.ov, sources, known, width)
     product = f1.clamp_min(0).unsqueeze(2) * f2.clamp_min(0).unsqueeze(1)
     seen = counts.of(*torch.broadcast_tensors(destinations.unsqueeze(2), outs.unsqueeze(1)))
     sizes = _forced(product, seen >= GOOD_COUNT, seen == 0)

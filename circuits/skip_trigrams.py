@@ -25,8 +25,8 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from circuits.counts import BigramCounts
-from circuits.heads import centred_qk_circuit, ov_circuit, summed_ov_circuit
-from circuits.weights import Head, Weights
+from circuits.heads import centred_qk_circuit, ov_circuit, row, summed_ov_circuit
+from circuits.weights import Head, Run, Weights
 
 BY = ("qk", "ov", "product")
 """What a ranking may be by; ``product`` means QK · OV where both are positive."""
@@ -71,8 +71,9 @@ def rank(
     out: int | None = None,
     by: str = "product",
     k: int = 20,
+    among: Int[Tensor, "token"] | None = None,
 ) -> Ranking:
-    """Rank the skip-trigrams that agree with the tokens given, over the whole vocabulary.
+    """Rank the skip-trigrams that agree with the tokens given, over the whole vocabulary or ``among`` some.
 
     By ``product`` all free triples compete.  By ``qk`` the (source, destination) pairs compete and each is
     shown with its best output; by ``ov`` the (source, out) pairs, each with its best destination.  Where only
@@ -82,13 +83,13 @@ def rank(
         ValueError: a token outside the vocabulary, or an unknown ``by``.
     """
     by = _the_table_that_varies(source, destination, out, by)
-    free = {"destination": _one(tables.qk, destination), "out": _one(tables.ov, out)}
-    sources = torch.arange(tables.qk.A.shape[0]) if source is None else _one(tables.qk.T, source)
-    best_qk = row_maxima(tables.qk, sources, free["destination"])
-    best_ov = row_maxima(tables.ov, sources, free["out"])
+    to, said = (among if token is None else _one(token, tables) for token in (destination, out))
+    every = torch.arange(tables.qk.A.shape[0]) if among is None else among
+    sources = every if source is None else _one(source, tables)
+    best_qk, best_ov = row_maxima(tables.qk, sources, to), row_maxima(tables.ov, sources, said)
     rows = sources[_top(_value(best_qk, best_ov, by), k)]
-    destinations, qk = top_columns(tables.qk, rows, free["destination"], 1 if by == "ov" else k)
-    outs, ov = top_columns(tables.ov, rows, free["out"], 1 if by == "qk" else k)
+    destinations, qk = top_columns(tables.qk, rows, to, 1 if by == "ov" else k)
+    outs, ov = top_columns(tables.ov, rows, said, 1 if by == "qk" else k)
     value = _value(qk.unsqueeze(2), ov.unsqueeze(1), by)
     r, d, o = torch.unravel_index(_top(value.flatten(), k), value.shape)
     return Ranking(rows[r], destinations[r, d], outs[r, o], qk[r, d], ov[r, o])
@@ -102,12 +103,10 @@ def _the_table_that_varies(source: int | None, destination: int | None, out: int
     return "ov" if destination is not None else "qk" if out is not None else by
 
 
-def _one(circuit: FactoredMatrix, token: int | None) -> Int[Tensor, "columns"] | None:
-    """Return the one column asked for, or None for all of them."""
-    if token is None:
-        return None
-    if not 0 <= token < circuit.B.shape[1]:
-        raise ValueError(f"token {token} is not in the vocabulary 0 … {circuit.B.shape[1] - 1}")
+def _one(token: int, tables: Tables) -> Int[Tensor, "1"]:
+    d_vocab = tables.ov.B.shape[1]
+    if not 0 <= token < d_vocab:
+        raise ValueError(f"token {token} is not in the vocabulary 0 … {d_vocab - 1}")
     return torch.tensor([token])
 
 
@@ -188,6 +187,29 @@ def by_head(weights: Weights, source: int, destination: int, out: int) -> ByHead
     logits = ((y @ weights.W_V[0]).unsqueeze(1) @ weights.W_O[0] @ weights.W_U).squeeze(1)
     own = logits[:, out]
     return ByHead(heads, qk, own, (logits > own.unsqueeze(1)).sum(1))
+
+
+class Active(NamedTuple):
+    """What one layer-0 head does at one position of a text: where it looks most, and what that raises."""
+
+    head: Head
+    source: int
+    """The position it looks at most."""
+    attention: float
+    outs: Int[Tensor, "k"]
+    logits: Float[Tensor, "k"]
+    """attention · OV of the source token."""
+
+
+@torch.inference_mode()
+def active(weights: Weights, run: Run, position: int, k: int = 5) -> list[Active]:
+    """Read a text as skip-trigrams: for every layer-0 head the source it looks at most from ``position``."""
+    found = []
+    for head in (head for head in weights.heads if head.layer == 0):
+        attention, source = run.pattern[head][position].max(0)
+        top = (attention * row(ov_circuit(weights, head), int(run.tokens[source]))).topk(k)
+        found.append(Active(head, int(source), attention.item(), top.indices, top.values))
+    return found
 
 
 # ── Held against the corpus, and against the definition ─────────────────────────────────────────────────

@@ -22,6 +22,7 @@ TWO_DECIMALS, PERCENT = st.column_config.NumberColumn(format="%.2f"), st.column_
 FORMATS = dict.fromkeys(("QK score", "OV logit", "QK · OV", "lift", "Σλ / Σ|λ|", "sd from null"), TWO_DECIMALS) | (
     dict.fromkeys(("p(out | dest.)", "raises itself", "is its top 1", "in its top 5"), PERCENT)
 )
+WORST, FOCUS, TYPED = "worst bug", "token in focus", "typed"
 PICKS = ("destination 1", "out 1", "destination 2", "out 2")
 
 view = ui.begin("skip_trigrams")
@@ -37,7 +38,7 @@ def load_bug(table: str) -> None:
     for row in st.session_state[table].selection.rows:
         for pick in PICKS:
             st.session_state.pop(f"skip_trigrams.{pick}", None)
-        st.session_state["skip_trigrams.typed"] = True
+        st.session_state["skip_trigrams.origin"] = TYPED
         st.session_state["skip_trigrams.source"] = cached.text_of(name, cached.worst_bugs(name, *head)[row].source)
 
 
@@ -53,18 +54,23 @@ def pick(what: str, found: heads.Tokens, default: int) -> int:
 
 control, figure = st.columns([1, 1.35], gap="medium")
 with control:
-    one, two = st.columns(2, vertical_alignment="bottom")
+    one, two = st.columns([1, 2.4], vertical_alignment="bottom")
     with one:
         head = ui.head("Head", weights.heads, name="head")
     with two:
-        typed = ui.toggle("Type the source", name="typed", help="Otherwise the token in focus above is the source.")
-    source = ui.token("Source token", model, " the", name="source") if typed else view.ids[view.focus]
-    tables = cached.tables(name, *head)
-    lookers, raised = (heads.top_tokens(heads.row(table, source), 24) for table in (tables.qk, tables.ov))
-    worst = bugs.worst_bugs(tables, cached.counts(), torch.tensor([source]))
-    start = (
-        worst[0] if worst else bugs.bug(tables, source, tuple(lookers.ids[:2].tolist()), tuple(raised.ids[:2].tolist()))
+        origin = ui.choice("Source", (WORST, FOCUS, TYPED), name="origin")
+    tables, counts, listed = cached.tables(name, *head), cached.counts(), cached.worst_bugs(name, *head)
+    if origin == TYPED:
+        source = ui.token("Source token", model, " the", name="source")
+    else:
+        source = listed[0].source if listed and origin == WORST else view.ids[view.focus]
+    at = torch.tensor([source])
+    lookers, raised = (
+        heads.Tokens(*(found[0] for found in skip_trigrams.top_columns(table, at, cached.seen(), 24)))
+        for table in (tables.qk, tables.ov)
     )
+    found = bugs.worst_bugs(tables, counts, at)
+    start = found[0] if found else bugs.bug(tables, source, *(tuple(t.ids[:2].tolist()) for t in (lookers, raised)))
     st.caption(f"Source {ui.code(shown(source))}. Choose two trigrams, *destination → out*, that you would want:")
     picked = []
     for row in (0, 1):
@@ -90,7 +96,7 @@ with figure:
             key="bug",
         )
     ui.check("|chosen · chosen − forced · forced|", abs(bug.interaction), 1e-9)
-    follows = bugs.pair_counts(bug, cached.counts()).tolist()
+    follows = bugs.pair_counts(bug, counts).tolist()
     st.caption(
         "Times the pair *destination, out* occurs in the training text: "
         f"{follows[0][0]:,} and {follows[1][1]:,} chosen, {follows[0][1]:,} and {follows[1][0]:,} forced."
@@ -122,7 +128,7 @@ ui.idea(
 st.markdown("#### The worst bugs of this head")
 bug_list = f"worst bugs of {head}"
 st.dataframe(
-    charts.bug_table(cached.worst_bugs(name, *head), shown),
+    charts.bug_table(listed, shown),
     hide_index=True,
     key=bug_list,
     on_select=lambda: load_bug(bug_list),
@@ -144,7 +150,18 @@ with left:
     ui.check("|interaction| with attention", abs(bugs.interaction(earnest)), 1e-4)
 with right:
     rows, columns = ([f"{i}. {shown(token)}" for i, token in enumerate(ids, 1)] for ids in (destinations, outs))
-    st.dataframe(pd.DataFrame(earnest.numpy().round(3), index=rows, columns=columns))
+    st.dataframe(pd.DataFrame(earnest.numpy().round(5), index=rows, columns=columns))
+
+st.markdown(f"#### On your text, from position {view.focus}, {ui.code(view.labels[view.focus])}")
+st.dataframe(
+    charts.active_table(skip_trigrams.active(weights, view.run, view.focus), view.unique_labels, shown),
+    hide_index=True,
+    column_config={column: TWO_DECIMALS for column in ("attention", "the first by")},
+)
+st.caption(
+    "Each row is a skip-trigram at work: the source that the head looks at most, and what that adds to the logits, "
+    "attention times OV. Click another token above. A head that rests on BOS has nothing to say here."
+)
 
 # ── The explorer ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,23 +177,37 @@ for column, (role, default) in zip(columns, roles.items(), strict=True):
     if role in fixed:
         with column:
             chosen[role] = ui.token(role.capitalize(), model, default, name=f"explore {role}")
-one, two, _ = st.columns([1, 1, 1])
+one, two, three = st.columns(3, vertical_alignment="bottom")
 with one:
     by = ui.choice("Rank by", ("QK · OV", "QK", "OV"), name="by")
 with two:
     which = ui.choice(
         "OV of", ("this head", "all heads"), name="ov", help="OV tables add. QK tables do not: a softmax lies between."
     )
+with three:
+    help_text = f"Seen at least {bugs.GOOD_COUNT} times. Off: all tokens."
+    known = ui.toggle("Only tokens the training text has", name="known", help=help_text)
 explored = cached.tables(name, *head, all_heads=which == "all heads")
-ranking = skip_trigrams.rank(explored, **chosen, by={"QK · OV": "product", "QK": "qk", "OV": "ov"}[by], k=25)
+ranking = skip_trigrams.rank(
+    explored,
+    **chosen,
+    by={"QK · OV": "product", "QK": "qk", "OV": "ov"}[by],
+    k=25,
+    among=cached.seen() if known else None,
+)
 triples = zip(ranking.source.tolist(), ranking.destination.tolist(), ranking.out.tolist(), strict=True)
 relations = [split_tokens.relation(model, *triple) for triple in triples]
-support = skip_trigrams.support(ranking, cached.counts())
+support = skip_trigrams.support(ranking, counts)
 st.dataframe(
     charts.ranking_table(ranking, support, relations, shown), hide_index=True, height=300, column_config=FORMATS
 )
 if not relations:
     st.caption("No such trigram has both factors positive. Rank by QK or by OV to see it all the same.")
+unseen = int((counts.unigrams[ranking.out] < bugs.GOOD_COUNT).sum())
+if unseen:
+    st.caption(
+        f":orange[{unseen} of these out tokens hardly occur in the training text: nothing taught them anything.]"
+    )
 st.caption(
     "By *QK · OV* all free triples compete where both factors are positive (two negatives would only look like a "
     "plus). By *QK* or *OV* pairs compete, each with its best partner. Corpus columns: how often destination → out "

@@ -66,7 +66,7 @@ RIM = 5.0
 """The discs end here, in units of the random radius; eigenvalues farther out are drawn on the rim."""
 
 
-def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size: int = 110) -> alt.FacetChart:
+def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size: int = 150) -> alt.FacetChart:
     """Draw every head's eigenvalues (orange) over those of random heads of its size (grey), four in a row.
 
     The unit is the radius that holds 95 % of the random ones, the dotted circle, so that heads can be compared.
@@ -75,25 +75,26 @@ def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size:
     turn = np.exp(2j * np.pi * np.arange(72) / 72)
     kinds = {
         "random heads": (base.DIRECT, 8, 0.35),
-        "95 % of them": (base.DIRECT, 3, 1.0),
-        "this head": (base.OV, 34, 0.9),
+        "95 % of them": (base.DIRECT, 2, 1.0),
+        "this head": (base.OV, 30, 0.9),
     }
     frames = []
     for name, values in eigenvalues.items():
         radius = np.quantile(np.abs(null[name]), 0.95) or 1.0
-        for kind, points in zip(kinds, (null[name] / radius, turn, values / radius), strict=True):
-            frames.append(pd.DataFrame({"name": name, "kind": kind, "re": points.real, "im": points.imag}))
+        sets = (null[name] / radius, turn, values / radius)
+        for (kind, (colour, dot, opacity)), points in zip(kinds.items(), sets, strict=True):
+            frame = {"name": name, "kind": kind, "re": points.real, "im": points.imag}
+            frames.append(pd.DataFrame(frame | {"colour": colour, "size": dot, "opacity": opacity}))
     data = pd.concat(frames)
-    reach = 1.05 * max(1.0, np.abs(data[["re", "im"]]).to_numpy().max())
-    scale, domain = alt.Scale(domain=[-min(reach, RIM), min(reach, RIM)], nice=False, clamp=True), list(kinds)
-    colours, sizes, opacities = (list(column) for column in zip(*kinds.values(), strict=True))
-    points = alt.Chart(data, width=size, height=size).mark_circle()
-    return points.encode(
+    reach = min(RIM, 1.05 * max(1.0, np.abs(data[["re", "im"]]).to_numpy().max()))
+    scale = alt.Scale(domain=[-reach, reach], nice=False, clamp=True)
+    dots = alt.Chart(data, width=size, height=size).mark_circle()
+    return dots.encode(
         x=alt.X("re:Q", title="real part", scale=scale),
         y=alt.Y("im:Q", title="imaginary part", scale=scale),
-        color=alt.Color("kind:N", scale=alt.Scale(domain=domain, range=colours), legend=None),
-        size=alt.Size("kind:N", scale=alt.Scale(domain=domain, range=sizes), legend=None),
-        opacity=alt.Opacity("kind:N", scale=alt.Scale(domain=domain, range=opacities), legend=None),
+        color=alt.Color("colour:N", scale=None),
+        size=alt.Size("size:Q", scale=None),
+        opacity=alt.Opacity("opacity:Q", scale=None),
         tooltip=["kind:N", alt.Tooltip("re:Q", format=".3f"), alt.Tooltip("im:Q", format=".3f")],
     ).facet(alt.Facet("name:N", title=None, sort=list(eigenvalues)), columns=4)
 

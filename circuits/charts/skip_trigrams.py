@@ -9,7 +9,7 @@ import pandas as pd
 from circuits.bugs import Bug
 from circuits.charts import base
 from circuits.copying import Null, SelfCounts
-from circuits.skip_trigrams import ByHead, Ranking, Support
+from circuits.skip_trigrams import Active, ByHead, Ranking, Support
 from circuits.weights import Head
 
 Shown = Callable[[int], str]
@@ -66,6 +66,15 @@ def ranking_table(ranking: Ranking, support: Support, relations: Sequence[str], 
         | {"pair in corpus": support.pairs.numpy(), "p(out | dest.)": support.share.numpy()}
         | {"lift": support.lift.numpy(), "with the source": list(relations)}
     )
+
+
+def active_table(found: Sequence[Active], places: Sequence[str], shown: Shown) -> pd.DataFrame:
+    """List what every head does at one position; ``places`` are the labels of the text's positions."""
+    rows = [
+        (str(a.head), places[a.source], a.attention, "  ".join(map(shown, a.outs.tolist())), a.logits[0].item())
+        for a in found
+    ]
+    return pd.DataFrame(rows, columns=["head", "looks most at", "attention", "which raises", "the first by"])
 
 
 def phrase_table(phrases: dict[str, ByHead]) -> pd.DataFrame:

@@ -84,8 +84,8 @@ def titles(at: AppTest) -> list[str]:
 
 
 def test_the_source_follows_the_focus_or_the_box():
-    assert "L0H0, source ·the: QK · OV" in titles(page())
-    assert "L0H3, source ·cat: QK · OV" in titles(page(head="L0H3", typed=True, source=" cat"))
+    assert "L0H0, source ·the: QK · OV" in titles(page(origin="token in focus"))
+    assert "L0H3, source ·cat: QK · OV" in titles(page(head="L0H3", origin="typed", source=" cat"))
 
 
 def explorer(at: AppTest):

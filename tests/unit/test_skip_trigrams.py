@@ -10,6 +10,7 @@ from circuits import skip_trigrams
 from circuits.counts import BigramCounts
 from circuits.heads import Head
 from circuits.skip_trigrams import Tables, rank
+from circuits.weights import forward
 from tests.unit.small_model import HEAD, H, V, dense_ov, dense_qk, random_weights
 
 EXACT = 1e-12
@@ -79,6 +80,30 @@ def test_rank_is_the_brute_force_over_all_triples(weights, dense, by, fixed):
     assert triples == brute_force(dense, by, fixed)
     assert (found.qk - dense[0][found.source, found.destination]).abs().sum() < EXACT
     assert (found.ov - dense[1][found.source, found.out]).abs().sum() < EXACT
+
+
+@pytest.mark.parametrize("by", ["qk", "ov", "product"])
+def test_rank_among_some_tokens_is_the_rank_of_the_smaller_tables(weights, by):
+    tables, some = Tables.of(weights, HEAD), torch.tensor([3, 5, 11, 17, 23, 31])
+    smaller = Tables(
+        FactoredMatrix(tables.qk.A[some], tables.qk.B[:, some]), FactoredMatrix(tables.ov.A[some], tables.ov.B[:, some])
+    )
+    found, expected = rank(tables, by=by, k=9, among=some), rank(smaller, by=by, k=9)
+    for role in ("source", "destination", "out"):
+        assert getattr(found, role).tolist() == some[getattr(expected, role)].tolist()
+    # A token that is fixed need not be among them.
+    assert rank(tables, destination=0, by=by, among=some).destination.unique().tolist() == [0]
+
+
+def test_active_reads_a_text_as_skip_trigrams(weights):
+    run = forward(weights, torch.tensor([0, 7, 3, 7, 39, 3]))
+    for found in skip_trigrams.active(weights, run, 4, k=3):
+        pattern = run.pattern[found.head][4]
+        assert found.source == pattern.argmax()
+        assert found.attention == pytest.approx(pattern.max().item())
+        row = pattern.max() * dense_ov(weights, found.head)[run.tokens[found.source]]
+        assert found.outs.tolist() == row.argsort(descending=True)[:3].tolist()
+        assert (found.logits - row[found.outs]).abs().max() < EXACT
 
 
 def test_products_are_never_of_two_negatives(weights, dense):

@@ -24,6 +24,12 @@ def counts() -> BigramCounts:
     return BigramCounts.load()
 
 
+@st.cache_resource(show_spinner=False, max_entries=1)
+def seen() -> torch.Tensor:
+    """The tokens that the training text has often enough to be in a good pair."""
+    return (counts().unigrams >= bugs.GOOD_COUNT).nonzero().flatten()
+
+
 @st.cache_resource(show_spinner=False, max_entries=24)
 def tables(name: str, layer: int, head: int, all_heads: bool = False) -> Tables:
     weights = cached.weights(name)
