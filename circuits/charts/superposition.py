@@ -15,6 +15,7 @@ KIND_COLOURS = {"pair": base.QK, "dedicated": base.OV, "same side": base.INDUCTI
 
 
 def names(n: int) -> list[str]:
+    """Return the features' names, ``x0`` first."""
     return [f"x{i}" for i in range(n)]
 
 

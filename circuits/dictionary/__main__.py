@@ -51,6 +51,7 @@ def contexts() -> None:
 
 
 def main() -> None:
+    """Run one command of the dictionary: train it, or index its contexts."""
     parser = argparse.ArgumentParser(prog="python -m circuits.dictionary", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train", help="train, measure and save the autoencoder, then index its contexts")

@@ -8,6 +8,7 @@ COMMANDS = {"phase": shipped.write_phase, "uniform": shipped.write_uniform}
 
 
 def main() -> None:
+    """Recompute one precomputed file of page 11, or all."""
     parser = argparse.ArgumentParser(prog="python -m circuits.superposition", description=__doc__)
     parser.add_argument("what", choices=[*COMMANDS, "all"])
     what = parser.parse_args().what

@@ -20,6 +20,7 @@ from circuits.training.stages import STAGES, Job
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the command line of the training package."""
     parser = argparse.ArgumentParser(
         prog="python -m circuits.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

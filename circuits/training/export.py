@@ -50,6 +50,7 @@ def write_weights(weights: dict[str, Tensor], path: Path) -> str:
 
 
 def write_config(folder: Path, config: dict) -> None:
+    """Write ``config.json`` beside the weights."""
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
