@@ -34,7 +34,7 @@ class Number:
         return abs(number - self.value) <= self.tolerance + 1e-12
 
     def shown(self) -> str:
-        return f"{self.value:.4g}"
+        return f"{self.value:.6g}"
 
 
 @dataclass(frozen=True)
