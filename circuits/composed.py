@@ -106,6 +106,13 @@ def virtual_output(weights: Weights, run: Run, first: Head, second: Head) -> Flo
     return head.pattern * moved.norm(dim=-1)
 
 
+def handed(weights: Weights, run: Run, first: Head, second: Head, kind: str) -> Float[Tensor, "query key"]:
+    """Return what ``first`` hands to ``second`` on a run: a part of its scores (Q, K), or of what it moves (V)."""
+    if kind == "V":
+        return virtual_output(weights, run, first, second)
+    return composed_scores(weights, run, first, second, kind)
+
+
 def n_virtual_heads(n_layers: int, n_heads: int, order: int = 2) -> int:
     """Return how many chains of ``order`` heads there are: choose the layers, then a head in each."""
     return comb(n_layers, order) * n_heads**order

@@ -83,13 +83,14 @@ picked = names.index(
     ui.select("Term", names, name="term", default=strongest, help="At first the one with the largest effect.")
 )
 term = expansion.contribution(picked)
-moved = term.abs().amax(0).topk(24).indices
+centred = term - term.mean(-1, keepdim=True)  # what a whole row has in common changes no probability
+raised = centred.amax(0).topk(24).indices
+raised_names = tokens.labels(view.model, raised.tolist())
 ui.chart(
-    charts.term_map(
-        term[:, moved].numpy(), labels, tokens.labels(view.model, moved.tolist()), f"{names[picked]} → logits"
-    ),
-    f"This one term adds a table of {n} × {weights.d_vocab:,} logits. Shown: the 24 output tokens that it moves most.",
-    "Heat map of one term: positions by the output tokens it moves most",
+    charts.term_map(centred[:, raised].numpy(), labels, raised_names, f"{names[picked]} → logits"),
+    f"This one term adds a table of {n} × {weights.d_vocab:,} logits. Shown: the 24 output tokens that it raises most, "
+    "against the mean of each row.",
+    "Heat map of one term: positions by the output tokens that it raises most",
     key="term",
 )
 st.download_button(

@@ -32,46 +32,57 @@ def pick(kind: str, board: str) -> None:
         st.session_state["composition.second"] = str(readers[point["key"]])
 
 
-def show(column, values: torch.Tensor, title: str, caption: str, key: str, unit="attention", diverging=False) -> None:
+def show(column, values: torch.Tensor, title: str, caption: str, key: str, unit="attention", top=1.0) -> None:
     """Show a map over the prompt's tokens; three stand in a row, so the caption tells the scale."""
-    top = 1.0 if unit == "attention" else float(values.abs().max()) or 1.0
-    figure = charts.prompt_map(values.numpy(), labels, title=title, unit=unit, top=top, diverging=diverging)
+    signed = unit == "score"
+    figure = charts.prompt_map(values.numpy(), labels, title=title, unit=unit, top=top, diverging=signed)
     with column:
-        ui.chart(figure, f"{caption} Colour: {unit}, {'±' if diverging else '0 to '}{top:.3g}.", title, key=key)
+        ui.chart(figure, f"{caption} Colour: {unit}, {'±' if signed else '0 to '}{top:.3g}.", title, key=key)
 
 
-turn, through, write, read, formula = st.columns([3, 1.4, 1.2, 1.2, 1.4], vertical_alignment="bottom")
-with through:
-    kind = ui.choice("Through", KINDS, name="kind", default="K", help="The later head's queries, keys or values.")
-with write:
-    first = ui.head("Writes", writers, name="first", default=usual_first)
-with read:
-    second = ui.head("Reads", readers, name="second", default=usual_second)
-with formula:
-    erratum = ui.toggle(
-        "Old scores", False, name="erratum", help="The boards as first published, with the mistake: see the erratum."
-    )
+turn, figure = st.columns([1, 1.5], gap="medium")
 with turn:
-    angle = st.select_slider(
-        f"Angle: what {first} writes, what {second} reads",
-        ANGLES,
-        key="composition.angle",
-        bind="query-params",
-        persist_state="session",
-    )
+    slider, choices = st.container(), st.columns([1.3, 1, 1])
+with choices[0]:
+    kind = ui.choice("Through", KINDS, name="kind", default="K", help="The later head's queries, keys or values.")
+with choices[1]:
+    first = ui.head("Writes", writers, name="first", default=usual_first)
+with choices[2]:
+    second = ui.head("Reads", readers, name="second", default=usual_second)
+angle = slider.select_slider(
+    f"Angle between what {first} writes and what {second} reads",
+    ANGLES,
+    key="composition.angle",
+    bind="query-params",
+    persist_state="session",
+)
 turned = weights
 if angle != AS_TRAINED:
     turned = composition.turn_writer(weights, first, second, kind, float(angle.removesuffix("°")))
 chance, flat = composition.chance(weights), composition.flat_match(weights)
 trained, now = (composition.composition_scores(w, kind)[first + second].item() for w in (weights, turned))
-boards, right_boards = cached.boards(name, erratum), cached.boards(name, False)
+right_boards = cached.boards(name, False)
+with figure:
+    marks = {"0": 0.0, "chance, 1/√d_model": chance, "flat match, 1/√d_head": flat}
+    ui.chart(
+        charts.needle(now, trained, marks, f"{kind}-composition score of {first} → {second}"),
+        f"Triangle: {now:.3f}, {now / chance:.2f} × chance. Circle: as trained. At 90° {second} reads nothing of "
+        f"{first}.",
+        "The composition score on a line from zero over chance to a flat perfect match",
+        key="needle",
+    )
 
 if ui.predict(questions.prediction(right_boards)):
+    places, note = st.columns(3), st.columns([3, 1.2])
+    note[0].caption("Rows write, columns read. 1.0 is chance; orange is above. Click a cell to choose a pair.")
+    with note[1]:
+        erratum = ui.toggle("As first published", name="erratum", help="With the mistake: see the erratum below.")
+    boards = cached.boards(name, erratum)
     top = max(2.0, *(float(board.max()) for board in boards.values()))
-    for column, each in zip(st.columns(3), KINDS, strict=True):
+    for column, each in zip(places, KINDS, strict=True):
         # A key of its own for every choice: a click is always a new one, and nothing stays selected.
         key = f"board {each} {first} {second} {kind} {erratum}"
-        figure = charts.board(
+        board = charts.board(
             boards[each],
             [str(head) for head in writers],
             [str(head) for head in readers],
@@ -80,31 +91,25 @@ if ui.predict(questions.prediction(right_boards)):
             chosen=(first.head, second.head) if each == kind else None,
         )
         with column:
-            st.altair_chart(figure, key=key, on_select=lambda each=each, key=key: pick(each, key), alt=f"Board {each}")
-    st.caption("Rows write, columns read. 1.0 is chance; orange is above. Click a cell to choose a pair.")
-marks = {"0": 0.0, "chance, 1/√d_model": chance, "flat match, 1/√d_head": flat}
-ui.chart(
-    charts.needle(now, trained, marks, f"{kind}-composition score of {first} → {second}"),
-    f"{now:.3f}, or {now / chance:.2f} × chance. At 90° the later head reads nothing of what {first} writes.",
-    "The composition score on a line from zero over chance to a flat perfect match",
-    key="needle",
-)
+            st.altair_chart(board, key=key, on_select=lambda each=each, key=key: pick(each, key), alt=f"Board {each}")
 ui.check("max |low-rank score − dense score|, all pairs and kinds", cached.dense_gap(name), 1e-5)
 
 st.markdown(f"#### On your text: what {first} hands to {second}")
 pattern = composed.composed_pattern(turned, run, first, second, kind)
 left, middle, right = st.columns(3)
 show(left, run.pattern[first], f"Pattern of {first}", "Where the earlier head looks.", "first")
+handed, before = (composed.handed(w, run, first, second, kind) for w in (turned, weights))
 if kind == "V":
-    carried = composed.virtual_output(turned, run, first, second)
     note = (
         "Both patterns in a row, times the length moved: V-composition changes what is moved, not where a head looks."
     )
-    show(middle, carried, f"Carried by {first} → {second}", note, "middle", unit="length")
+    title, unit = f"Carried by {first} → {second}", "length"
 else:
-    part = composed.composed_scores(turned, run, first, second, kind)
     note = f"What {first} wrote into the {questions.INPUTS[kind].lower()} of {second}, as scores; rows are centred."
-    show(middle, part, f"Scores through {first}", note, "middle", unit="score", diverging=True)
+    title, unit = f"Scores through {first}", "score"
+# One scale for the turned and the trained head, so that what is turned away fades.
+top = float(torch.maximum(handed.abs(), before.abs()).max()) or 1.0
+show(middle, handed, title, note, "middle", unit, top)
 spread, before = (composed.effective_keys(p) for p in (pattern, run.pattern[second]))
 note = f"Where the later head looks: {spread:.1f} tokens a row; as trained {before:.1f}."
 show(right, pattern, f"Pattern of {second}, {angle}", note, "second")

@@ -10,6 +10,9 @@ from circuits.charts import base
 
 CHANCE_UNIT = "× chance"
 
+INK = "luminance(background) > 0.5 ? '#1c2430' : '#e6eaf0'"
+"""Text on cells: dark on a light page and light on a dark one (Vega knows the page's background, we do not)."""
+
 
 def board(
     scores: np.ndarray,
@@ -27,8 +30,8 @@ def board(
     data = base.grid_frame(scores, rows, columns)
     data["chosen"] = [pair == chosen for pair in zip(data["query"], data["key"], strict=True)]
     plain = alt.Chart(data).encode(
-        x=base.positions(columns, "", alt.X, "key", labelAngle=-90),
-        y=base.positions(rows, "", alt.Y, "query"),
+        x=base.positions(columns, "", alt.X, "key", labelAngle=-90, labelFontSize=10),
+        y=base.positions(rows, "", alt.Y, "query", labelFontSize=10),
         tooltip=[
             alt.Tooltip("query_token:N", title="writes"),
             alt.Tooltip("key_token:N", title="reads"),
@@ -45,7 +48,7 @@ def board(
         stroke=alt.condition("datum.chosen", alt.value(base.INDUCTION), alt.value(None)),
         strokeWidth=alt.value(3),
     )
-    numbers = plain.mark_text(fontSize=9, opacity=0.8).encode(text=alt.Text("value:Q", format=".1f"))
+    numbers = plain.mark_text(fontSize=9, color=alt.ExprRef(INK)).encode(text=alt.Text("value:Q", format=".1f"))
     click = alt.selection_point(name="pair", fields=["query", "key"], toggle=False)
     return alt.layer(cells.add_params(click), numbers, title=title, height=90 + 20 * len(rows))
 
@@ -55,7 +58,7 @@ def prompt_map(
 ) -> alt.Chart:
     """Draw a [query, key] map for a narrow column: without a legend, so the caption must tell the scale."""
     figure = base.heatmap(
-        values, labels, labels, title=title, unit=unit, diverging=diverging, limit=top, causal=True, height=300
+        values, labels, labels, title=title, unit=unit, diverging=diverging, limit=top, causal=True, height=330
     )
     if figure.encoding.color is not alt.Undefined:  # a large map is a picture and has no scale
         figure.encoding.color.legend = None
@@ -63,7 +66,7 @@ def prompt_map(
 
 
 def needle(now: float, trained: float, marks: dict[str, float], title: str) -> alt.LayerChart:
-    """Draw a score on its own line, between the marks that say what it could be."""
+    """Draw a score (triangle; as trained: circle) on its own line, between the marks that say what it could be."""
     scale = alt.Scale(domain=[0, 1.15 * max(*marks.values(), trained, now)], nice=False)
     x = alt.X("score:Q", title=None, scale=scale, axis=alt.Axis(tickCount=6, grid=False))
     lines = pd.DataFrame({"score": list(marks.values()), "label": list(marks)})
@@ -73,33 +76,32 @@ def needle(now: float, trained: float, marks: dict[str, float], title: str) -> a
     )
     points = pd.DataFrame({"score": [trained, now], "which": ["as trained", "now"]})
     which = alt.Scale(domain=["as trained", "now"], range=[base.DIRECT, base.INDUCTION])
+    shapes = alt.Scale(domain=["as trained", "now"], range=["circle", "triangle-down"])
     dots = (
         alt.Chart(points)
         .mark_point(filled=True, size=160, opacity=1)
         .encode(
             x=x,
             y=alt.value(40),
-            color=alt.Color("which:N", scale=which, legend=alt.Legend(title=None, orient="right")),
-            shape=alt.Shape(
-                "which:N", scale=alt.Scale(domain=["as trained", "now"], range=["circle", "triangle-down"])
-            ),
+            color=alt.Color("which:N", scale=which, legend=None),
+            shape=alt.Shape("which:N", scale=shapes, legend=None),
             tooltip=["which:N", alt.Tooltip("score:Q", format=".4f")],
         )
     )
-    return alt.layer(rules, labels, dots, title=title, height=125)
+    return alt.layer(rules, labels, dots, title=title, height=120)
 
 
 def erratum(right: np.ndarray, cyclic: np.ndarray, names: Sequence[str], chosen: str, title: str) -> alt.LayerChart:
     """Draw every pair by its corrected and its first published score, each in units of its own chance level.
 
-    Named are the chosen pair and the two highest on either axis.
+    Named are the chosen pair and the highest on either axis.
     """
     data = pd.DataFrame({"right": np.asarray(right, float), "cyclic": np.asarray(cyclic, float), "pair": list(names)})
-    named = {chosen, *data.nlargest(2, "right")["pair"], *data.nlargest(2, "cyclic")["pair"]}
+    named = {chosen, data.loc[data["right"].idxmax(), "pair"], data.loc[data["cyclic"].idxmax(), "pair"]}
     data["label"] = [pair if pair in named else "" for pair in data["pair"]]
     data["chosen"] = data["pair"] == chosen
     plain = alt.Chart(data).encode(
-        x=alt.X("right:Q", title="corrected score, × chance"),
+        x=alt.X("right:Q", title="corrected score, × chance", scale=alt.Scale(domain=[0, 1.25 * data["right"].max()])),
         y=alt.Y("cyclic:Q", title="as first published, × its own chance"),
         tooltip=["pair:N", alt.Tooltip("right:Q", format=".2f"), alt.Tooltip("cyclic:Q", format=".2f")],
     )

@@ -65,13 +65,13 @@ def next_tokens(names: Sequence[str], whole: np.ndarray, ticked: np.ndarray, tit
 
 
 def term_map(values: np.ndarray, positions: Sequence[str], tokens: Sequence[str], title: str) -> alt.Chart:
-    """Draw one term of the sum: a row a position, a column an output token it moves most."""
+    """Draw one term of the sum: a row a position, a column an output token."""
     return base.heatmap(
         values,
         positions,
         tokens,
         title=title,
-        unit=UNIT,
+        unit="logit − row mean",
         diverging=True,
         row_title="position",
         column_title="output token",

@@ -102,3 +102,20 @@ def test_gpt2_small_has_9504_virtual_pairs():
 def test_effective_keys_counts_evenly_attended_tokens():
     assert composed.effective_keys(torch.full((4, 5), 0.2)) == pytest.approx(5)
     assert composed.effective_keys(torch.eye(5)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", ["Q", "K", "V"])
+def test_what_is_handed_over(weights, run, kind):
+    handed = composed.handed(weights, run, FIRST, SECOND, kind)
+    moved = composed.virtual_output(weights, run, FIRST, SECOND)
+    expected = moved if kind == "V" else composed.composed_scores(weights, run, FIRST, SECOND, kind)
+    assert torch.equal(handed, expected)
+
+
+def test_the_length_a_virtual_head_moves(weights, run):
+    """(A² A¹)[6, 2] times the length of the source at 2 sent through both heads' matrices."""
+    pattern = run.pattern[SECOND] @ run.pattern[FIRST]
+    matrices = [weights.W_V[head] @ weights.W_O[head] for head in (FIRST, SECOND)]
+    length = (run.resid_pre[0, 2] @ matrices[0] @ matrices[1]).norm()
+    moved = composed.virtual_output(weights, run, FIRST, SECOND)[6, 2]
+    assert moved.item() == pytest.approx((pattern[6, 2] * length).item(), abs=EXACT)

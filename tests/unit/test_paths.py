@@ -31,9 +31,10 @@ def test_all_paths_sum_to_the_logits(layers):
     assert expansion.residual_error(everything) < EXACT
 
 
-def test_every_term_is_its_own_product():
-    """A² A¹ X OV¹ OV² W_U, written out with dense matrices, for every pair, head and direct path."""
-    weights = small(2)
+@pytest.mark.parametrize("layers", [2, 3])
+def test_every_term_is_its_own_product(layers):
+    """A² A¹ X OV¹ OV² W_U, written out with dense matrices, for every chain of heads and the direct path."""
+    weights = small(layers)
     run = forward(weights, TOKENS)
     expansion = paths.expand(weights, run)
     for index, path in enumerate(expansion.paths):
