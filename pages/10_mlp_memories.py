@@ -25,7 +25,7 @@ enough = int(changes.max()) + 1 if len(changes) else 0
 
 control, figure = st.columns([1, 2], gap="medium")
 with control:
-    count = ui.slider("Memories kept, strongest first", 0, n_active, min(10, n_active), name="kept")
+    count = ui.slider("Memories kept, strongest first", 0, n_active, n_active // 3, name="kept")
     kept = mlp.keep_strongest(weights, run, here, [count])
     st.caption(f"At position {here}, after {ui.code(view.labels[here])}, {n_active} of {d_mlp:,} memories answer.")
     neuron = st.number_input(
@@ -46,11 +46,15 @@ shown = shown[whole[shown].argsort(descending=True)]
 with figure:
     ready = ui.predict(
         ui.Prediction(
-            f"{n_active} memories answer here. How many of the strongest must be kept before the model's first choice "
-            "is settled?",
-            ("Fewer than 10", "10 to 100", "More than 100"),
-            "Fewer than 10" if enough < 10 else "10 to 100" if enough <= 100 else "More than 100",
-            f"On this text it is settled from {enough} memories on.",
+            f"{n_active} of {d_mlp:,} memories answer here. How many of those, strongest first, must be kept before "
+            "the model's first choice is settled?",
+            ("At most a quarter", "More, up to three quarters", "Nearly all"),
+            "At most a quarter"
+            if enough <= n_active / 4
+            else "More, up to three quarters"
+            if enough <= n_active * 3 / 4
+            else "Nearly all",
+            f"At this position it is settled from {enough} memories on.",
         )
     )
     if ready:
@@ -106,14 +110,17 @@ ui.by_hand(
 st.markdown(f"#### Neuron {neuron}: what it waits for, and what it says")
 text = cached.text(view.model_name)
 passages = cached.passages(view.model_name, neuron)
+n_silent = int((text.contexts.activation[:, 0] <= 0).sum())
 with st.container(border=True):
+    if max(passages[0].activation) <= 0:
+        st.markdown("This memory answers nowhere in the text: its passages mean nothing.")
     for found in passages:
         labels = tokens.labels(view.model, found.ids)
         st.markdown(f"`{max(found.activation):.2f}` … {passage(labels, found.activation)} …")
 st.caption(
     f"Its {len(passages)} strongest passages of {len(text.windows)} (our sample prose; text sampled from our models). "
     "The number is the activation at the peak; tinted tokens reach a quarter of it, bold ones two thirds. "
-    "Does one description fit all passages? Often none does."
+    f"Does one description fit all passages? Often none does. {n_silent} of {d_mlp:,} memories answer nowhere in it."
 )
 says, reads, cosine = st.columns([1, 1, 1.1], gap="medium")
 logits, matches = mlp.value_logits(weights, neuron), mlp.key_matches(weights, neuron)
@@ -188,8 +195,8 @@ with words:
         f"{int((found.sharing == 0).sum())} of {len(view.ids)}",
     )
     st.markdown(
-        "Geva and colleagues report of a 16-layer model that a layer's output mixes hundreds of memories, and usually "
-        "differs from every one of them."
+        "Geva and colleagues report of a 16-layer model that a layer mixes hundreds of memories at once, and that its "
+        "output usually differs from every one of them. The numbers above are this model's own."
     )
 
 st.markdown("#### Where the path expansion stops")
@@ -208,7 +215,8 @@ with left:
             colours=(base.DIRECT, base.OV),
             height=420,
         ),
-        "Grey bars (and the biases) sum to the MLP's share of the logit. Orange bars do not: gates react.",
+        "Grey bars (and the biases) sum to the MLP's share of the logit. Orange bars do not: gates react, "
+        "most of all where the MLP never is without that source.",
         "Bars: each source's share of a logit through the MLP, with frozen and with live gates",
         key="through",
     )
