@@ -22,7 +22,7 @@ TWO_DECIMALS, PERCENT = st.column_config.NumberColumn(format="%.2f"), st.column_
 FORMATS = dict.fromkeys(("QK score", "OV logit", "QK · OV", "lift", "Σλ / Σ|λ|", "sd from null"), TWO_DECIMALS) | (
     dict.fromkeys(("p(out | dest.)", "raises itself", "is its top 1", "in its top 5"), PERCENT)
 )
-WORST, FOCUS, TYPED = "worst bug", "token in focus", "typed"
+WORST, FOCUS, TYPED = "worst", "in focus", "typed"
 PICKS = ("destination 1", "out 1", "destination 2", "out 2")
 
 view = ui.begin("skip_trigrams")
@@ -58,7 +58,9 @@ with control:
     with one:
         head = ui.head("Head", weights.heads, name="head")
     with two:
-        origin = ui.choice("Source", (WORST, FOCUS, TYPED), name="origin")
+        origin = ui.choice(
+            "Source", (WORST, FOCUS, TYPED), name="origin", help="The worst bug's, the chip above, or yours."
+        )
     tables, counts, listed = cached.tables(name, *head), cached.counts(), cached.worst_bugs(name, *head)
     if origin == TYPED:
         source = ui.token("Source token", model, " the", name="source")

@@ -134,4 +134,5 @@ def square(values: np.ndarray, labels: Sequence[str], title: str, unit: str, hei
 def part(values: np.ndarray, labels: Sequence[str], title: str, limit: float) -> alt.Chart:
     """Draw one of several parts of a score, all on the scale −limit … limit, which their caption tells."""
     figure = square(values, labels, title, "score", 250, diverging=True, limit=limit, causal=True)
-    return figure.configure_legend(disable=True)
+    color = figure["encoding"]["color"]
+    return figure if color is alt.Undefined else figure.encode(color=color.legend(None))

@@ -67,7 +67,7 @@ ALL = (
         "One head: where and what",
         "An attention head is two independent tables: QK says where it looks, OV says what it does with what "
         "it finds there.",
-        "Attention heads are independent and additive · QK and OV circuits",
+        "Attention heads · QK and OV circuits",
         ":material/filter_center_focus:",
         ("two-layer", "one-layer"),
     ),

@@ -84,7 +84,7 @@ def titles(at: AppTest) -> list[str]:
 
 
 def test_the_source_follows_the_focus_or_the_box():
-    assert "L0H0, source ·the: QK · OV" in titles(page(origin="token in focus"))
+    assert "L0H0, source ·the: QK · OV" in titles(page(origin="in focus"))
     assert "L0H3, source ·cat: QK · OV" in titles(page(head="L0H3", origin="typed", source=" cat"))
 
 
