@@ -142,7 +142,7 @@ def _picture(values, rows, columns, title, unit, diverging, top, row_title, colu
     )
     subtitle = f"{unit}, darkest = {top:.3g}" + (" (orange above zero, blue below)" if diverging else "")
     return (
-        alt.Chart(frame, title=alt.Title(title, subtitle=subtitle), height=height)
+        alt.Chart(frame, title=alt.Title(title, subtitle=subtitle, subtitleColor=DIRECT), height=height)
         .mark_image(aspect=False)
         .encode(x=x, x2="x2:Q", y=y, y2="y2:Q", url="url:N")
     )

@@ -106,7 +106,7 @@ def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float,
     x = alt.X("score:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1]))
     axis = base.token_axis(names, "")
     axis["labelOverlap"] = False
-    title = alt.Title("Copying scores", subtitle="grey: random heads, mean ± 2 sd")
+    title = alt.Title("Copying scores", subtitle="grey: random heads, mean ± 2 sd", subtitleColor=base.DIRECT)
     inside = alt.Chart(band, title=title, height=22 * len(names) + 90)
     return inside.mark_rect(color=base.DIRECT, opacity=0.25).encode(
         x=alt.X("low:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1])), x2="high:Q"
