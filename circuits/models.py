@@ -4,6 +4,7 @@ A model is a ``TransformerBridge``.  One object serves every session and is neve
 hangs hooks on it holds :data:`LOCK`.
 """
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -86,10 +87,8 @@ def read_weights(path: Path, sha256: str, name: str) -> dict[str, Tensor]:
 
 
 def _restore(path: Path, name: str) -> str:
-    try:
+    with contextlib.suppress(ValueError):  # in another assets folder the whole path is the useful one
         path = path.relative_to(ASSETS.parent)
-    except ValueError:
-        pass  # another assets folder (tests): the whole path is the useful one
     return RESTORE.format(path=path, name="zero-layer" if name in RANK_FAMILY else name)
 
 

@@ -50,14 +50,17 @@ def graph(
     ``colours`` paints named nodes (the heads of the circuit); nodes without an edge are faint.
     """
     places = layout(n_layers, n_heads)
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.25, n_layers + 1.25], nice=False))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[n_heads - 0.5, -0.5], nice=False))
     touched = set(edges["source"]) | set(edges["target"])
-    nodes = pd.DataFrame(
-        [
-            (name, x - WIDE, x + WIDE, y - TALL, y + TALL, x, y, colours.get(name, base.DIRECT), name in touched)
-            for name, (x, y) in places.items()
-        ],
-        columns=["node", "x", "x2", "y", "y2", "middle", "centre", "colour", "touched"],
+    rules = _edge_rules(edges, places).encode(x=x, y=y).properties(title=title, height=height)
+    return alt.layer(rules, *_node_boxes(places, colours, touched, x, y)).resolve_scale(
+        color="independent", opacity="independent"
     )
+
+
+def _edge_rules(edges: pd.DataFrame, places: dict[str, tuple[float, float]]) -> alt.Chart:
+    """Return one line an edge, from its source's right side to the input it enters."""
     lines = edges.assign(
         x=[places[name][0] + WIDE for name in edges["source"]],
         y=[places[name][1] for name in edges["source"]],
@@ -65,20 +68,16 @@ def graph(
         y2=[places[name][1] + OFFSETS[kind] for name, kind in zip(edges["target"], edges["input"], strict=True)],
         size=np.abs(edges["share"]),
     )
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.25, n_layers + 1.25], nice=False))
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[n_heads - 0.5, -0.5], nice=False))
     kinds = alt.Color(
         "input:N",
         scale=alt.Scale(domain=list(INPUTS), range=list(INPUTS.values())),
         legend=alt.Legend(title="into", orient="top", symbolType="stroke", symbolStrokeWidth=3),
     )
     thickness = alt.Scale(domain=[0, 0.4], range=[0.6, 7], clamp=True)
-    rules = (
-        alt.Chart(lines, title=title, height=height)
+    return (
+        alt.Chart(lines)
         .mark_rule()
         .encode(
-            x=x,
-            y=y,
             x2="x2:Q",
             y2="y2:Q",
             color=kinds,
@@ -87,12 +86,24 @@ def graph(
             tooltip=["label:N", alt.Tooltip("effect:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
         )
     )
+
+
+def _node_boxes(
+    places: dict[str, tuple[float, float]], colours: dict[str, str], touched: set[str], x: alt.X, y: alt.Y
+) -> list[alt.Chart]:
+    """Return a box and a name for every node; one without an edge is faint."""
+    nodes = pd.DataFrame(
+        [
+            (name, x - WIDE, x + WIDE, y - TALL, y + TALL, x, y, colours.get(name, base.DIRECT), name in touched)
+            for name, (x, y) in places.items()
+        ],
+        columns=["node", "x", "x2", "y", "y2", "middle", "centre", "colour", "touched"],
+    )
     paint, seen = alt.Color("colour:N", scale=None), alt.condition("datum.touched", alt.value(1.0), alt.value(0.15))
     boxes = alt.Chart(nodes).mark_rect(cornerRadius=3).encode(x=x, x2="x2:Q", y=y, y2="y2:Q", color=paint, opacity=seen)
     ink = alt.condition("datum.touched", alt.value("white"), alt.value(base.DIRECT))
     names = alt.Chart(nodes).mark_text(font="monospace", fontSize=10, fontWeight="bold")
-    names = names.encode(x="middle:Q", y="centre:Q", text="node:N", color=ink)
-    return alt.layer(rules, boxes, names).resolve_scale(color="independent", opacity="independent")
+    return [boxes, names.encode(x="middle:Q", y="centre:Q", text="node:N", color=ink)]
 
 
 def faithfulness(

@@ -209,38 +209,34 @@ def phase_diagram(
     frames = [
         pd.DataFrame({"importance": i, "density": p, "curve": name, "from": 0.03}) for name, (i, p) in curves.items()
     ]
-    lines = (
-        alt.Chart(pd.concat(frames))
-        .mark_line(strokeWidth=2.5, color=base.REMOVED)
-        .encode(
-            x=x,
-            y=y,
-            order="importance:Q",
-            strokeDash=alt.StrokeDash(
-                "curve:N", sort=None, legend=alt.Legend(title=None, orient="bottom", labelLimit=300, columns=1)
-            ),
-        )
-    )
-    side = (
-        alt.Chart(frames[0]).mark_area(orient="horizontal", color=base.QK, opacity=0.12).encode(x=x, x2="from:Q", y=y)
-    )
+    side = alt.Chart(frames[0]).mark_area(orient="horizontal", color=base.QK, opacity=0.12)
+    cross = alt.Chart(pd.DataFrame({"density": [here[0]], "importance": [here[1]]}))
+    chosen = cross.mark_point(shape="diamond", size=320, strokeWidth=2.5, color=base.POSITION, filled=False)
+    layers = [
+        side.encode(x=x, x2="from:Q", y=y),
+        _boundaries(pd.concat(frames)).encode(x=x, y=y),
+        _trained_models(points).encode(x=x, y=y),
+        chosen.encode(x=x, y=y),
+    ]
+    return alt.layer(*layers).properties(title="Two features, one dimension", height=height)
+
+
+def _boundaries(frame: pd.DataFrame) -> alt.Chart:
+    """Return the boundary curves, told apart by their dashes."""
+    legend = alt.Legend(title=None, orient="bottom", labelLimit=300, columns=1)
+    dashes = alt.StrokeDash("curve:N", sort=None, legend=legend)
+    line = alt.Chart(frame).mark_line(strokeWidth=2.5, color=base.REMOVED)
+    return line.encode(order="importance:Q", strokeDash=dashes)
+
+
+def _trained_models(points: pd.DataFrame) -> alt.Chart:
+    """Return one mark per trained model, colour and shape saying what it keeps."""
     kinds = alt.Scale(domain=list(KIND_COLOURS), range=list(KIND_COLOURS.values()))
     shapes = alt.Scale(domain=list(KIND_COLOURS), range=["circle", "square", "triangle-up"])
     legend = alt.Legend(title="trained model", orient="right")
-    dots = (
-        alt.Chart(points)
-        .mark_point(filled=True, size=65, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color("kind:N", scale=kinds, legend=legend),
-            shape=alt.Shape("kind:N", scale=shapes, legend=legend),
-            tooltip=[alt.Tooltip("density:Q", format=".3f"), alt.Tooltip("importance:Q", format=".2f"), "kind:N"],
-        )
+    dots = alt.Chart(points).mark_point(filled=True, size=65, opacity=1)
+    return dots.encode(
+        color=alt.Color("kind:N", scale=kinds, legend=legend),
+        shape=alt.Shape("kind:N", scale=shapes, legend=legend),
+        tooltip=[alt.Tooltip("density:Q", format=".3f"), alt.Tooltip("importance:Q", format=".2f"), "kind:N"],
     )
-    cross = alt.Chart(pd.DataFrame({"density": [here[0]], "importance": [here[1]]}))
-    chosen = cross.mark_point(shape="diamond", size=320, strokeWidth=2.5, color=base.POSITION, filled=False).encode(
-        x=x, y=y
-    )
-    title = "Two features, one dimension"
-    return alt.layer(side, lines, dots, chosen).properties(title=title, height=height)

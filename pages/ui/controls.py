@@ -77,14 +77,22 @@ def head(label: str, heads: Sequence[Head], *, name: str, default: Head | None =
 
 
 def token(label: str, model: TransformerBridge, default: str, *, name: str, help: str | None = None) -> int:
-    """Ask for one token of the vocabulary as text; what is no single token is explained and the last good one kept."""
+    """Ask for one token of the vocabulary as text.
+
+    What is no single token is explained, and the last good one kept.  A ``default`` that cannot be typed
+    (a lone byte the model happens to predict) is replaced by a plain word.
+    """
     full = key(name)
+    default = default if _is_token(model, default) else " the"
     text = st.text_input(label, default, key=full, help=help, live="300ms", persist_state="session")
     good = f"{full} good"
     try:
         st.session_state[good] = tokens.single_token(model, tokens.unescape(text or ""))
     except ValueError as error:
         st.caption(f":orange[{md(str(error))}]")
-        if good not in st.session_state:
-            st.session_state[good] = tokens.single_token(model, default)
+        st.session_state.setdefault(good, tokens.single_token(model, default))
     return st.session_state[good]
+
+
+def _is_token(model: TransformerBridge, text: str) -> bool:
+    return len(tokens.encode(model, tokens.unescape(text))) == 2
