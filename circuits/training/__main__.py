@@ -1,9 +1,10 @@
 """Make the files under ``assets/`` again.
 
-    python -m circuits.training all --corpus DIR               everything (hours on two cores)
-    python -m circuits.training two-layer --corpus DIR         one stage
-    python -m circuits.training two-layer --corpus DIR --resume    go on where a run was cut
+    python -m circuits.training all --corpus DIR  everything (hours on two cores)
+    python -m circuits.training two-layer --corpus DIR  one stage
+    python -m circuits.training two-layer --corpus DIR --resume  go on where a run was cut
     accelerate launch -m circuits.training two-layer --corpus DIR  over several GPUs or hosts
+    torchrun --nproc_per_node 2 -m circuits.training two-layer --corpus DIR  over processes of one CPU
 
 DIR is any folder of plain-text books, one ``.txt`` each.
 """

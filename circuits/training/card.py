@@ -159,3 +159,22 @@ def _limits(config: dict) -> str:
             "how early and how strongly it forms here says little about models trained on text alone.",
         ]
     return "\n".join(f"- {limit}" for limit in limits)
+
+
+def corpus_card(facts: dict[str, int], references: dict[str, float], dropped: dict[str, int]) -> str:
+    """Return the note on ``assets/corpus``: what was counted, and what was sampled and dropped."""
+    return (
+        "# Statistics of the training text\n\n"
+        f"`bigrams.npz`: which token follows which, and how often, in {facts['training_tokens']:,} tokens of "
+        f"{facts['files']} text files; counts alone, no text. Row 0, BOS, is the unigram counts. Read it with "
+        "`circuits.counts.BigramCounts.load`. On the held-out part, "
+        f"{facts['held_out_tokens']:,} tokens, unigrams reach {references['unigram']:.3f} nats a token and bigrams "
+        f"with absolute discounting {references['bigram']:.3f}.\n\n"
+        "`sampled.npz` (`tokens: [window, n_ctx]`): passages written by `one-layer-mlp` (first half) and `two-layer`, "
+        "for pages that look through much text. Temperature 0.8, begun by BOS alone; no four tokens in a row come "
+        f"twice in a window. Of {dropped['sampled']} windows, {dropped['recited']} were dropped because twelve tokens "
+        f"in a row stand in the training or held-out text; {dropped['kept']} were kept, unedited. They mean nothing."
+        "\n\n"
+        "`neuron_contexts.npz`: where each neuron of `one-layer-mlp` is most active in those passages and in the "
+        "sample text (`circuits.contexts`).\n"
+    )

@@ -1,7 +1,7 @@
 """The stages of the training command, each of which makes some of the files under ``assets/`` again.
 
 They build on each other in the order of :data:`STAGES`: the tokenizer, the statistics of the corpus, the models,
-the passages that two of them write, and the index of where neurons are most active.
+the passages that two of them write, and what other pages make from those.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from circuits import contexts, models
+from circuits.dictionary import __main__ as dictionary
+from circuits.superposition import shipped as superposition
 from circuits.training import corpus, history, samples, tokenizer, zero_layer
+from circuits.training.card import corpus_card
 from circuits.training.data import SIZES, Data
 from circuits.training.export import Finished, export, recipe_dict
 from circuits.training.trainer import Recipe, Trainer
@@ -98,8 +101,24 @@ def train_run(name: str, job: Job) -> None:
 
 
 def write_samples(job: Job) -> None:
-    """Write ``assets/corpus/sampled.npz``."""
-    job.say(f"sampled passages: {samples.write(job.data, job.assets)}")
+    """Write ``assets/corpus/sampled.npz`` and the note on what lies in ``assets/corpus``."""
+    dropped = samples.write(job.data, job.assets)
+    (job.assets / "corpus" / "README.md").write_text(corpus_card(job.data.facts(), job.data.references, dropped))
+    job.say(f"sampled passages: {dropped}")
+
+
+def train_dictionary(job: Job) -> None:
+    """Train the autoencoder of page 12 on the shipped MLP model, whose folder it belongs to."""
+    if job.assets.resolve() != models.ASSETS:
+        return job.say(f"no dictionary for {job.assets}: it is trained on the models in {models.ASSETS} alone")
+    dictionary.train(job.corpus, dictionary.shipped.Recipe())
+    dictionary.contexts()
+
+
+def write_toy_models(job: Job) -> None:
+    """Train the toy models of page 11, which need no text."""
+    superposition.write_phase(job.assets / "toy_models")
+    superposition.write_uniform(job.assets / "toy_models")
 
 
 def _report(job: Job, config: dict, name: str) -> None:
@@ -114,4 +133,6 @@ STAGES: dict[str, Callable[[Job], None]] = {
     **{name: (lambda job, name=name: train_run(name, job)) for name in RUNS},
     "samples": write_samples,
     "contexts": lambda job: contexts.main(job.assets),
+    "dictionary": train_dictionary,
+    "toy-models": write_toy_models,
 }

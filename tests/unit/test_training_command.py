@@ -111,7 +111,23 @@ def test_zero_layer_stage_end_to_end(books, assets, data, tmp_path, monkeypatch)
 def test_recipes_cover_the_family():
     assert set(RUNS) | {"zero-layer"} == set(models.SHIPPED)
     assert set(ZERO_LAYERS) == {"zero-layer", *models.RANK_FAMILY}
-    assert list(STAGES) == ["tokenizer", "corpus", "zero-layer", *RUNS, "samples", "contexts"]
+    assert list(STAGES) == [
+        "tokenizer",
+        "corpus",
+        "zero-layer",
+        *RUNS,
+        "samples",
+        "contexts",
+        "dictionary",
+        "toy-models",
+    ]
+
+
+def test_the_dictionary_is_not_trained_for_another_folder(books, assets, tmp_path, monkeypatch):
+    monkeypatch.setattr(stages.dictionary, "train", None)  # would fail if called
+    said = []
+    STAGES["dictionary"](Job(books, assets, tmp_path, say=said.append))
+    assert "no dictionary" in said[0]
 
 
 @pytest.mark.parametrize("stage", ["tokenizer", "corpus", "two-layer", "all"])
