@@ -12,6 +12,7 @@ from circuits.charts import mlp as charts
 from pages import ui
 from pages.ui.cached import mlp as cached
 from pages.ui.passages import passage
+from pages.ui.questions import mlp_memories as questions
 
 view = ui.begin("mlp_memories")
 weights, run, here = view.weights, view.run, view.focus
@@ -44,20 +45,7 @@ whole = run.logits[here].softmax(-1)
 shown = torch.cat([whole.topk(5).indices, kept.probs[0].topk(5).indices]).unique()
 shown = shown[whole[shown].argsort(descending=True)]
 with figure:
-    ready = ui.predict(
-        ui.Prediction(
-            f"{n_active} of {d_mlp:,} memories answer here. How many of those, strongest first, must be kept before "
-            "the model's first choice is settled?",
-            ("At most a quarter", "More, up to three quarters", "Nearly all"),
-            "At most a quarter"
-            if enough <= n_active / 4
-            else "More, up to three quarters"
-            if enough <= n_active * 3 / 4
-            else "Nearly all",
-            f"At this position it is settled from {enough} memories on.",
-        )
-    )
-    if ready:
+    if ui.predict(questions.prediction(n_active, d_mlp, enough)):
         left, right = st.columns(2)
         with left:
             ui.chart(
@@ -239,41 +227,7 @@ with right:
 
 share = float((activation > 0).float().mean())
 top_flips = bool(removed.prediction[0] != run.logits[here].argmax()) if n_active else False
-ui.exercises(
-    ui.Exercise(
-        "In `x @ W_in`, with rows as vectors, where is the key of neuron i?",
-        ui.Choice(("Column i of W_in", "Row i of W_in", "Row i of W_out"), "Column i of W_in"),
-        ("Each activation is one dot product with x.", "`(x @ W)[i]` uses `W[:, i]`."),
-        "`(x @ W_in)[i] = x · W_in[:, i]`: a column. In the convention of Geva et al. the keys are rows of K = W_inᵀ.",
-    ),
-    ui.Exercise(
-        "How many parameters do W_in and W_out have together for d_model = 64, d_mlp = 256 (no biases)?",
-        ui.Number(2 * 64 * 256),
-        ("Both are 64 by 256, one of them turned.", "2 · 64 · 256."),
-        "2 · 64 · 256 = 32,768, and 256 + 64 = 320 biases on top.",
-    ),
-    ui.Exercise(
-        "By hand: x = (1, 2), keys (1, 0) and (−1, 1), values (3, 0) and (2, 1), no biases. The output's first number?",
-        ui.Number(5),
-        ("Both matches are positive.", "x · k₁ = 1 and x · k₂ = −1 + 2 = 1."),
-        "1 · 3 + 1 · 2 = 5.",
-    ),
-    ui.Exercise(
-        "On the text above, what share of all activations (every position, every neuron) is not zero? (within 0.02)",
-        ui.Number(share, 0.02),
-        ("It is measured on this page.", "Look beside the switch between ReLU and GELU, set to ReLU."),
-        "ReLU leaves a memory silent wherever its match is negative.",
-    ),
-    ui.Exercise(
-        "At the position in focus, does removing the memory with the strongest write change the model's first choice?",
-        ui.Choice(("Yes", "No"), "Yes" if top_flips else "No"),
-        (
-            f"The strongest write here is neuron {ranked[0]}.",
-            "Find it under “Take one memory away”, or keep all but it in mind.",
-        ),
-        "One memory rarely decides alone; where it does, the two best tokens were close.",
-    ),
-)
+ui.exercises(*questions.exercises(share, top_flips, ranked[0]))
 ui.show_code(mlp.keep_strongest, mlp.through, mlp.deletion_neurons, contexts.top_contexts)
 ui.limits(
     "A neuron is not a feature: many answer to unrelated things, and a value read through $W_U$ is only its direct "

@@ -14,6 +14,7 @@ from pages import ui
 from pages.ui import pair_editor
 from pages.ui.cached import discovery as cached
 from pages.ui.cached.discovery import Source
+from pages.ui.questions import circuit_discovery as questions
 
 RANDOM, TEXT = "Random repeats", "Your text"
 view = ui.begin("circuit_discovery")
@@ -53,15 +54,7 @@ table = charts.edge_frame(graph, effects.tolist(), shares.tolist())
 kept = table[keep.numpy()]
 
 with figure:
-    if ui.predict(
-        ui.Prediction(
-            f"This model has {len(graph)} edges. How many of them keep 80 % of what tells the clean prompt from the "
-            "corrupt one?",
-            ("Fewer than 30", "30 to 150", "More than 150"),
-            "Fewer than 30" if enough < 30 else "30 to 150" if enough <= 150 else "More than 150",
-            f"Of the sizes tried, {enough} edges are the first to reach it.",
-        )
-    ):
+    if ui.predict(questions.prediction(len(graph), enough)):
         left, right = st.columns([2, 1])
         with left:
             ui.chart(
@@ -261,45 +254,8 @@ with st.expander("What about circuit tracing?", icon=":material/conversion_path:
         "is again a matter for interventions."
     )
 
-first_layer = [head for head in weights.heads if head.layer == 0]
 reference = cached.ablated(name, Source("BB"), "resample").each
-costliest = min(first_layer, key=lambda head: reference[head].item())
-ui.exercises(
-    ui.Exercise(
-        "You patch z of a head in the *last* layer. How does attribution patching compare with activation patching?",
-        ui.Choice(("It is exactly equal", "It is about equal", "It can have the wrong sign"), "It is exactly equal"),
-        ("What lies between that head's output and the metric?", "Only a sum and the unembedding."),
-        "The metric is linear in the last layer's outputs (there is no LayerNorm here), and a line is its own tangent.",
-    ),
-    ui.Exercise(
-        f"{n_layers} layers of {n_heads} heads: how many patched passes does activation patching of z take?",
-        ui.Number(n_layers * n_heads),
-        ("One patch, one pass.", "Count the heads."),
-        f"{n_layers} · {n_heads} = {n_layers * n_heads}, and 2 to record both runs. Attribution patching takes those 2 "
-        "and one backward pass, for any number of heads.",
-    ),
-    ui.Exercise(
-        "Clean is A A, corrupt is A B. Which input of the induction head do you have to patch to break it?",
-        ui.Choice(("Queries", "Keys", "Values"), "Queries"),
-        ("Which half of the prompt has changed?", "Keys and values that matter sit in the first half."),
-        "The first half is the same in both, so keys and values there are intact. What the last token asks is not.",
-    ),
-    ui.Exercise(
-        "On random repeats (corrupt B B), which head of layer 0 costs most when its output is resampled?",
-        ui.HeadName((costliest,)),
-        ("Look at the bars under “Remove a head”, with Random repeats and BB chosen.", "The bar furthest to the left."),
-        f"{costliest}, with {reference[costliest]:.1f} logits. The previous-token head of this model is {previous}.",
-    ),
-    ui.Exercise(
-        "Two heads do the same job, and either one suffices. Ablating one changes almost nothing. What follows?",
-        ui.Choice(
-            ("The head has no part in it", "Nothing yet: ablate both", "The behaviour is not in the model"),
-            "Nothing yet: ablate both",
-        ),
-        ("Think of the OR gate above.", "Noising either part of OR leaves it at 1."),
-        "Redundant parts hide each other. Ablate them together, or restore them one at a time in the corrupt run.",
-    ),
-)
+ui.exercises(*questions.exercises(reference, previous))
 ui.show_code(
     discovery.edge_effects, discovery.activation_patching, discovery.attribution_patching, discovery.circuit_metrics
 )
