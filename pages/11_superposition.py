@@ -101,7 +101,12 @@ ui.idea(
     "Take either away (density 1, or a linear output) and only $m$ dimensions' worth is kept.",
     r"\hat x = \mathrm{relu}(x W W^\top + b),\quad L = \mathrm{E}\sum_i I_i (x_i - \hat x_i)^2,\quad "
     r"D_i = \frac{\|W_i\|^2}{\sum_j (\hat W_i \cdot W_j)^2}",
-    {"x": f"the features, {n} numbers", "W": f"{n} × {m}, a row a feature", "I_i": "importance", "D_i": "share of a dimension"},
+    {
+        "x": f"the features, {n} numbers",
+        "W": f"{n} × {m}, a row a feature",
+        "I_i": "importance",
+        "D_i": "share of a dimension",
+    },
     r"x' = \mathrm{ReLU}(W^\top W x + b)",
 )  # fmt: skip
 ui.by_hand(

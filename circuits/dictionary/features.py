@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from circuits import mlp
+from circuits.contexts import Contexts
 from circuits.dictionary.autoencoder import Autoencoder
 from circuits.weights import Run, Weights, forward
 
@@ -36,6 +37,17 @@ def logit_shares(
 ) -> Float[Tensor, "feature"]:
     """Return what every feature adds to one logit, ``f_i W_dec[i] W_out W_U[:, token]``."""
     return f * (model.W_dec @ (mlp.values(weights) @ weights.W_U[:, token]))
+
+
+def peak_purity(contexts: Contexts, windows: Int[Tensor, "window pos"]) -> Float[Tensor, "unit"]:
+    """Return the share of each unit's top contexts that peak on its most common peak token.
+
+    1 means "a detector of one token".  Contexts in which the unit is silent do not count; without any it is 0.
+    """
+    token = windows[contexts.window, contexts.position]
+    active = contexts.activation > 0
+    same = (token[:, :, None] == token[:, None, :]) & active[:, :, None] & active[:, None, :]
+    return same.sum(-1).amax(-1) / active.sum(-1).clamp_min(1)
 
 
 def splice(

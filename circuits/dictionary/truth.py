@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from circuits.dictionary import measures
@@ -44,6 +44,11 @@ def match(
     return unit(W, dim=-1) @ unit(W_dec, dim=-1).mT
 
 
+def order(cosines: Float[Tensor, "truth feature"]) -> Int[Tensor, "feature"]:
+    """Return the dictionary rows in the order of the true feature each resembles most: a good match is diagonal."""
+    return cosines.argmax(0).argsort(stable=True)
+
+
 @dataclass(frozen=True)
 class Report:
     """How good a dictionary is, by what the data say and by what only the truth can say; one entry a model.
@@ -51,6 +56,7 @@ class Report:
     ``l0``, ``error`` (mean ``‖h − ĥ‖²``), ``explained`` and ``dead`` need no truth.  ``mean_max_cosine`` is taken
     over the stored true features, ``recovered`` counts those with a cosine above :data:`RECOVERED`, and
     ``shrinkage`` is how much too small the activation of the best match is when a feature is present alone.
+    ``true_l0`` is the number of features really present.
     """
 
     l0: Float[Tensor, "*models"]
@@ -60,6 +66,7 @@ class Report:
     mean_max_cosine: Float[Tensor, "*models"]
     recovered: Float[Tensor, "*models"]
     shrinkage: Float[Tensor, "*models"]
+    true_l0: float
 
 
 @torch.inference_mode()
@@ -78,6 +85,7 @@ def report(model: Autoencoder, truth: Toy, n: int = 8192, seed: int = 1) -> Repo
         mean_max_cosine=cosine[..., kept].mean(-1),
         recovered=(cosine[..., kept] > RECOVERED).sum(-1).float(),
         shrinkage=torch.stack([_shrinkage(x, truth.W, f[k], best[k]) for k in range(len(f))]),
+        true_l0=(x > 0).sum(-1).float().mean().item(),
     )
 
 

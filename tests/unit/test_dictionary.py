@@ -197,6 +197,23 @@ def test_logit_effect_is_a_difference_of_logits(small_mlp, prompt):
         features.logit_effect(small_mlp, model, 40)
 
 
+def test_peak_purity_counts_equal_tokens_of_active_contexts():
+    windows = torch.tensor([[0, 5, 6, 5], [0, 5, 7, 8]])
+    found = contexts.Contexts(
+        window=torch.tensor([[0, 0, 1], [0, 1, 1], [0, 0, 0]]),
+        position=torch.tensor([[1, 3, 1], [2, 2, 3], [1, 2, 3]]),
+        activation=torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 0.0], [0.0, 0.0, 0.0]]),
+    )
+    assert features.peak_purity(found, windows).tolist() == [1.0, 0.5, 0.0]
+
+
+def test_order_puts_matches_on_the_diagonal():
+    W = torch.eye(4)
+    shuffled = W[[2, 0, 3, 1]]
+    cosines = truth.match(W, shuffled)
+    assert torch.equal(cosines[:, truth.order(cosines)], torch.eye(4))
+
+
 def test_losses_are_those_of_edited_models(small_mlp):
     windows = torch.randint(1, 29, (11, 10), generator=torch.Generator().manual_seed(0))
     windows[:, 0] = 0
@@ -221,6 +238,23 @@ def test_activation_batches_are_the_activations_once_each(small_mlp):
     expected = mlp.activations_on(small_mlp, windows).flatten(0, 1)
     assert got.shape == expected.shape
     assert torch.allclose(got[got.sum(-1).argsort()], expected[expected.sum(-1).argsort()])
+
+
+def test_training_on_a_model_reaches_the_weights_that_are_returned(small_mlp):
+    """The error reported at the end is that of the returned weights, in full precision: no stale copies."""
+    weights = small_mlp.map(torch.Tensor.float)
+    windows = torch.randint(1, 29, (3000, 12), generator=torch.Generator().manual_seed(0))
+    last = []
+    model = shipped.train(
+        weights,
+        windows,
+        shipped.Recipe(steps=30, l1=0.01, lr=0.01, resample_at=()),
+        lambda steps: map(lambda now: last.append(now) or now, steps),
+    )
+    x = mlp.activations_on(weights, windows[:200]).flatten(0, 1)
+    error = ((x - model(x)).square().sum(-1).mean() / x.square().sum(-1).mean()).item()
+    assert error < 0.2
+    assert error == pytest.approx(last[-1].error.item(), rel=0.2)  # another sample, and bfloat16's three digits
 
 
 def test_training_on_a_model_does_not_depend_on_the_scale_of_its_activations(small_mlp):

@@ -1,0 +1,56 @@
+"""Every exercise of page 12 by another route, and what the page says of a feature."""
+
+import json
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from circuits import models
+
+ROOT = models.ASSETS.parent
+
+
+@pytest.fixture(scope="module")
+def page() -> AppTest:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=240).run()
+    at.switch_page("pages/12_dictionary_learning.py").run()
+    assert not at.exception
+    assert not at.error
+    return at
+
+
+@pytest.fixture(scope="module")
+def keys(page) -> tuple:
+    return page.session_state["_answer_keys"]["dictionary_learning"]
+
+
+def test_closed_forms(keys):
+    f = np.arange(0, 2, 1e-4)
+    assert keys[0].answer.value == pytest.approx(f[np.argmin((1 - f) ** 2 + 0.3 * f)], abs=1e-3)
+    assert "penalty is escaped" in keys[1].answer.correct
+    assert keys[2].answer.correct == "No"
+    assert keys[3].answer.value == 0
+
+
+def test_loss_recovered(keys):
+    held_out = json.loads((models.ASSETS / "dictionary" / "config.json").read_text())["held_out"]
+    none, ours, whole = (held_out[f"loss_{name}"] for name in ("zero", "spliced", "clean"))
+    assert keys[4].answer.accepts(f"{(none - ours) / (none - whole):.2f}")
+
+
+def test_known_features_are_found_and_the_checks_are_green(page):
+    text = "\n".join(element.value for element in page.markdown)
+    assert "20 of 20" in text
+    assert "red-badge" not in text
+    assert text.count("green-badge") >= 2
+
+
+def test_any_feature_can_be_looked_at(page):
+    page.button(key="dictionary_learning random").click().run()
+    assert not page.exception
+    assert not page.error
+    for feature in (0, 4095):
+        page.number_input(key="dictionary_learning.feature").set_value(feature).run()
+        assert not page.exception
+        assert not page.error
