@@ -201,7 +201,7 @@ with ui.readable_errors():
         )
     with splice:
         zero = features.splice(weights, run, torch.zeros_like(hidden))
-        predicted = torch.tensor(view.ids[1:])
+        predicted = torch.tensor(view.ids[1:], dtype=torch.long)
         series = {
             title: torch.nn.functional.cross_entropy(logits[:-1], predicted, reduction="none").tolist()
             for title, logits in (("model", run.logits), ("dictionary", spliced), ("no MLP", zero))

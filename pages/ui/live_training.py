@@ -105,33 +105,29 @@ def live_training() -> None:
     if bench.run is not None and bench.run.setup != setup:
         bench.stop()
         bench.put_away()
-    training = bench.ticket is not None
+    timed = bench.ticket is not None
     with figure:
-        st.fragment(run_every=TICK if training else None)(_bench)(bench, setup)
+        st.fragment(run_every=TICK if timed else None)(_bench)(bench, setup, timed)
 
 
-def _bench(bench: Bench, setup: Setup) -> None:
-    buttons = st.columns([2, 1, 1], vertical_alignment="center")
+def _bench(bench: Bench, setup: Setup, timed: bool) -> None:
+    if timed != (bench.ticket is not None):  # a click in here began or ended it: only the whole page sets the timer
+        st.rerun()
+    wide, narrow, _ = st.columns([2, 1, 1], vertical_alignment="center")
     if bench.ticket is not None:
-        if buttons[1].button("Stop", icon=":material/stop:", key="live stop", width="stretch"):
-            bench.stop()
-            st.rerun()
+        narrow.button("Stop", icon=":material/stop:", on_click=bench.stop, key="live stop", width="stretch")
         before = bench.train()
         if bench.run.done:
             bench.stop()
             st.rerun()
         words = f"Waiting for a processor: {before} before you" if before else "Training"
-        buttons[0].progress(bench.run.step / live.STEPS, f"{words}: step {bench.run.step:,} of {live.STEPS:,}")
+        wide.progress(bench.run.step / live.STEPS, f"{words}: step {bench.run.step:,} of {live.STEPS:,}")
     else:
         paused = bench.run is not None and not bench.run.done
         label = f"Go on from step {bench.run.step:,}" if paused else "Train again" if bench.run else "Train"
-        # The timer belongs to the whole page's run: a click inside the fragment must start that again.
-        if buttons[0].button(label, icon=":material/play_arrow:", type="primary", key="live go"):
-            bench.begin(setup)
-            st.rerun()
-        if buttons[1].button("Forget all", key="live forget", width="stretch", type="tertiary"):
-            bench.forget()
-            st.rerun()
+        icon = ":material/play_arrow:"
+        wide.button(label, icon=icon, type="primary", on_click=bench.begin, args=(setup,), key="live go")
+        narrow.button("Forget all", on_click=bench.forget, key="live forget", width="stretch", type="tertiary")
     _figures(bench, setup)
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pages.ui import registry
+from pages.ui import prompt, registry
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
@@ -98,6 +98,7 @@ def test_text_is_shown_literally(page, server):
     open_at(page, server, "residual_stream")
     type_text(page, NASTY)
     expect(page.locator("[class*=st-key-chips] button", has_text="red").first).to_be_attached()
+    expect(page.locator("[class*=st-key-chips]")).to_have_count(1)  # the old text's chips are gone
     assert chips(page) == f"<BOS>{NASTY}"
 
 
@@ -119,7 +120,7 @@ def test_the_example_of_repeated_random_tokens(page, server):
     open_at(page, server, "induction_heads")
     page.get_by_role("button", name=re.compile("Examples")).click()
     page.get_by_role("button", name=re.compile("Repeat random tokens")).click()
-    settled(page)
+    expect(page.get_by_label(re.compile("^Your text"))).not_to_have_value(prompt.DEFAULT_TEXT)
     value = page.get_by_label(re.compile("^Your text")).input_value()
     words = value.split()
     assert words[: len(words) // 2] == words[len(words) // 2 :]
