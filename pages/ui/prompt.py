@@ -143,7 +143,9 @@ def random_repeat(model: TransformerBridge, period: int, copies: int = 2, seed: 
 
 def _chips(model: TransformerBridge, prompt: tokens.Prompt) -> int:
     """Draw the tokens as chips and return the position in focus: the last until one is clicked."""
-    names = tokens.unique_labels(model, prompt.ids)
+    unseen = cached.never_trained()
+    labels = zip(tokens.unique_labels(model, prompt.ids), prompt.ids, strict=True)
+    names = [f"{label} (never in training)" if token in unseen else label for label, token in labels]
     last = len(prompt.ids) - 1
     # A new text is a new widget: focus goes back to the end, where the next token is predicted.
     key = f"chips {hash((prompt.ids, model.cfg.d_vocab))}"

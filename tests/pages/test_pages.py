@@ -119,3 +119,11 @@ def test_an_exercise_is_ticked_and_stays_ticked():
     at.switch_page("pages/03_zero_layer_bigrams.py").run()
     at.switch_page("pages/02_residual_stream.py").run()
     assert any("1 of 5 solved" in block.value for block in at.markdown)
+
+
+def test_a_chip_says_when_its_token_never_occurs_in_training():
+    at = open_page(registry.by_slug("residual_stream"), "one\\ttwo")
+    chips = next(group for group in at.button_group if str(group.key).startswith("chips"))
+    marked = [option for option in chips.options if "never in training" in option]
+    assert len(marked) == 1
+    assert "⇥" in marked[0]

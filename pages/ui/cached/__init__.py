@@ -10,6 +10,7 @@ import torch
 from transformer_lens.model_bridge import TransformerBridge
 
 from circuits import models
+from circuits.counts import BigramCounts
 from circuits.weights import Run, Weights
 
 
@@ -27,3 +28,9 @@ def weights(name: str) -> Weights:
 def run(name: str, ids: tuple[int, ...]) -> Run:
     """The served model on one prompt, everything kept (about 15 MB at 256 tokens)."""
     return models.run(model(name), torch.tensor(ids))
+
+
+@st.cache_data(show_spinner=False)
+def never_trained() -> frozenset[int]:
+    """Tokens that never occur in the training text: what a model says of them was taught by nothing."""
+    return frozenset((BigramCounts.load().unigrams == 0).nonzero()[:, 0].tolist()) - {0}
