@@ -27,7 +27,8 @@ rise = transition.transition(metrics.step, curve["induction"])
 
 control, figure = st.columns([1, 3], gap="medium")
 with control:
-    step = moment_of(steps, default=next(each for each in steps if each >= (rise.start + rise.end) / 2))
+    half = transition.reached(metrics.step, curve["induction"], 0.5)
+    step = moment_of(steps, default=min(steps, key=lambda each: abs(each - half)))
     row = int((metrics.step == step).argmax())
     random = ui.choice("Patterns on", ["Random, twice", "Your text"], name="source") == "Random, twice"
     st.caption(

@@ -21,7 +21,7 @@ def thinned(steps: np.ndarray, count: int = MAX_ROWS) -> np.ndarray:
 def _step_axis(last: float, root: bool = True) -> alt.X:
     scale = alt.Scale(type="sqrt" if root else "linear", domain=[0, last], nice=False)
     title = "training step (square-root scale)" if root else "training step"
-    return alt.X("step:Q", title=title, scale=scale, axis=alt.Axis(grid=False, format=",", tickCount=6))
+    return alt.X("step:Q", title=title, scale=scale, axis=alt.Axis(grid=False, format=",d", tickCount=6))
 
 
 def over_steps(
@@ -45,7 +45,7 @@ def over_steps(
     colour = alt.Color(
         "curve:N",
         scale=alt.Scale(domain=list(series), range=list(colours)),
-        legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=220, symbolType="stroke"),
+        legend=alt.Legend(title=None, orient="top", columns=3, labelLimit=220, symbolType="stroke"),
     )
     scale = alt.Scale(domain=list(domain), nice=False) if domain else alt.Scale(zero=zero)
     y = alt.Y("value:Q", title=unit, scale=scale)
