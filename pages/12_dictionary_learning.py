@@ -220,6 +220,13 @@ with ui.readable_errors():
     rows = pd.DataFrame({"held-out novels, stored": held_out, "sample prose, computed here": cached.on_prose()}).T
     st.dataframe(rows[list(columns)].rename(columns=columns), width="stretch")
     ui.measure("loss recovered on the sample prose", f"{cached.on_prose()['loss_recovered']:.3f}")
+    neurons = cached.neurons_on_prose()
+    ui.measure(
+        "neurons active at once, without any dictionary",
+        f"{neurons.l0:.1f}",
+        f"({neurons.silent} of {weights.W_in.shape[-1]:,} neurons are silent on this prose). Compare L0: a dictionary "
+        "that needs more features than there are active neurons has not made the layer sparser.",
+    )
     seen = text.contexts.activation[:, 0] > 0
     one_token = float((text.purity[seen] == 1).float().mean())
     st.markdown(

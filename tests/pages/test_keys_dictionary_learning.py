@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from circuits import models
+from circuits import models, sample_text
 
 ROOT = models.ASSETS.parent
 
@@ -44,6 +44,16 @@ def test_known_features_are_found_and_the_checks_are_green(page):
     assert "20 of 20" in text
     assert "red-badge" not in text
     assert text.count("green-badge") >= 2
+
+
+def test_the_neurons_own_sparsity_stands_beside_the_dictionarys(page):
+    model = models.load("one-layer-mlp")
+    windows = sample_text.windows(model)[:16]
+    _, cache = model.run_with_cache(windows)
+    active = cache["blocks.0.mlp.hook_post"].flatten(0, 1) > 0
+    text = "\n".join(element.value for element in page.markdown)
+    assert f"without any dictionary = `{active.sum(-1).float().mean():.1f}`" in text
+    assert f"({int((~active.any(0)).sum())} of 1,024 neurons are silent" in text
 
 
 def test_any_feature_can_be_looked_at(page):

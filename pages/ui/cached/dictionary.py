@@ -8,7 +8,7 @@ import torch
 
 from circuits import contexts, mlp, sample_text
 from circuits.contexts import Contexts
-from circuits.dictionary import autoencoder, features, shipped, truth
+from circuits.dictionary import autoencoder, features, measures, shipped, truth
 from circuits.dictionary.autoencoder import Autoencoder
 from circuits.dictionary.shipped import Dictionary
 from circuits.dictionary.truth import Report
@@ -103,3 +103,17 @@ def on_prose() -> dict:
     """What the training command measured on held-out novels, measured here on the sample prose."""
     windows = sample_text.windows(cached.model(shipped.MODEL))[:PROSE_WINDOWS]
     return shipped.measure(cached.weights(shipped.MODEL), dictionary().model, windows)[1]
+
+
+class Neurons(NamedTuple):
+    """How sparse the layer is without any dictionary: neurons active at once, and those never active."""
+
+    l0: float
+    silent: int
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def neurons_on_prose() -> Neurons:
+    windows = sample_text.windows(cached.model(shipped.MODEL))[:PROSE_WINDOWS]
+    activation = mlp.activations_on(cached.weights(shipped.MODEL), windows).flatten(0, 1)
+    return Neurons(measures.l0(activation).item(), int(measures.dead(activation).sum()))
