@@ -140,7 +140,7 @@ def _figures(bench: Bench, setup: Setup) -> None:
         charts.live_curves(
             losses, live.STEPS, title="Loss on the second copy", unit="nats", domain=(0, 5), marks=marks, height=300
         ),
-        "First the model learns which tokens occur at all. Then nothing much happens for a while. Then the drop.",
+        "Dashed: what two simple answers cost. A shelf near the lower one, and then a drop, is the phase change.",
         "Curves: loss on the second copy by training step, one a run",
         key="live loss",
     )
@@ -161,10 +161,12 @@ def _figures(bench: Bench, setup: Setup) -> None:
 
 
 def _heads(run: LiveRun, row: Row) -> None:
-    """Show the present pattern of the two heads of the story."""
+    """Show the present pattern of the best induction head, and of the previous-token head below it where there is one."""
     patterns = run.patterns()
-    best = [("previous", row.previous[0], base.PREVIOUS, 0), ("induction", row.induction[-1], base.INDUCTION, -1)]
-    for column, (kind, scores, colour, layer) in zip(st.columns(2), best, strict=True):
+    best = [("induction", row.induction[-1], base.INDUCTION, -1)]
+    if run.setup.n_layers > 1:
+        best.insert(0, ("previous-token", row.previous[0], base.PREVIOUS, 0))
+    for column, (kind, scores, colour, layer) in zip(st.columns(2), best, strict=False):
         head = max(range(live.N_HEADS), key=scores.__getitem__)
         column.image(base.png(base.tint(patterns[layer, head].numpy(), colour, top=1.0), 220), width="stretch")
         name = f"L{layer % run.setup.n_layers}H{head}"
