@@ -161,7 +161,7 @@ def _figures(bench: Bench, setup: Setup) -> None:
 
 
 def _heads(run: LiveRun, row: Row) -> None:
-    """Show the present pattern of the best induction head, and of the previous-token head below it where there is one."""
+    """Show the patterns of the best induction head and, in two layers, of the previous-token head below it."""
     patterns = run.patterns()
     best = [("induction", row.induction[-1], base.INDUCTION, -1)]
     if run.setup.n_layers > 1:
