@@ -21,7 +21,7 @@ from circuits.counts import BigramCounts
 from circuits.skip_trigrams import Tables, row_maxima, top_columns
 from circuits.weights import Head, Weights, forward
 
-GOOD_COUNT = 5
+GOOD_COUNT = 20
 """``destination → out`` seen this often in the corpus, or oftener, is taken for good; never seen, for bad."""
 
 

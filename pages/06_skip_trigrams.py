@@ -12,6 +12,7 @@ from circuits import bugs, copying, heads, skip_trigrams, split_tokens, tokens
 from circuits.charts import base
 from circuits.charts import heads as head_charts
 from circuits.charts import skip_trigrams as charts
+from circuits.weights import Head
 from pages import ui
 from pages.ui.cached import heads as cached_heads
 from pages.ui.cached import skip_trigrams as cached
@@ -23,6 +24,8 @@ FORMATS = dict.fromkeys(("QK score", "OV logit", "QK · OV", "lift", "Σλ / Σ|
     dict.fromkeys(("p(out | dest.)", "raises itself", "is its top 1", "in its top 5"), PERCENT)
 )
 WORST, FOCUS, TYPED = "worst", "in focus", "typed"
+LEAST = {"all": 0, "20×": bugs.GOOD_COUNT, "200×": 200}
+"""How often a token must occur in the training text to be ranked."""
 PICKS = ("destination 1", "out 1", "destination 2", "out 2")
 
 view = ui.begin("skip_trigrams")
@@ -56,7 +59,7 @@ control, figure = st.columns([1, 1.35], gap="medium")
 with control:
     one, two = st.columns([1, 2.4], vertical_alignment="bottom")
     with one:
-        head = ui.head("Head", weights.heads, name="head")
+        head = ui.head("Head", weights.heads, name="head", default=Head(*cached.strongest_head(name)))
     with two:
         origin = ui.choice(
             "Source", (WORST, FOCUS, TYPED), name="origin", help="The worst bug's, the chip above, or yours."
@@ -168,7 +171,7 @@ st.caption(
 # ── The explorer ─────────────────────────────────────────────────────────────────────────────────────────
 
 st.markdown("#### Explorer: fix one or two, rank the rest over the whole vocabulary")
-roles = {"source": " back", "destination": " and", "out": " forth"}
+roles = {"source": " under", "destination": " the", "out": " circumstances"}
 one, *columns = st.columns([1.4, 1, 1, 1], gap="small")
 with one:
     fixed = st.pills(
@@ -187,15 +190,14 @@ with two:
         "OV of", ("this head", "all heads"), name="ov", help="OV tables add. QK tables do not: a softmax lies between."
     )
 with three:
-    help_text = f"Seen at least {bugs.GOOD_COUNT} times. Off: all tokens."
-    known = ui.toggle("Only tokens the training text has", name="known", help=help_text)
+    least = ui.choice("Tokens seen in training", tuple(LEAST), name="least", default="200×", help="At least so often.")
 explored = cached.tables(name, *head, all_heads=which == "all heads")
 ranking = skip_trigrams.rank(
     explored,
     **chosen,
     by={"QK · OV": "product", "QK": "qk", "OV": "ov"}[by],
     k=25,
-    among=cached.seen() if known else None,
+    among=cached.seen(LEAST[least]) if LEAST[least] else None,
 )
 triples = zip(ranking.source.tolist(), ranking.destination.tolist(), ranking.out.tolist(), strict=True)
 relations = [split_tokens.relation(model, *triple) for triple in triples]
@@ -247,7 +249,7 @@ ui.chart(
         {str(h): copying.ov_eigenvalues(weights, h).numpy() for h in weights.heads},
         {str(h): random * copying.head_size(weights, h) for h in weights.heads},
     ),
-    "Orange: the head's eigenvalues. Grey: random heads of its size; 95 % lie in the dotted circle, whose radius is "
+    "Orange: the head's eigenvalues. Grey: random heads of its size; 95 % lie in the circle, whose radius is "
     "the unit. Orange far to the right means copying.",
     "Eigenvalues of every head's OV circuit in the complex plane, over those of random heads",
     key="discs",

@@ -12,9 +12,10 @@ from circuits.weights import Run, Weights
 from pages.ui import cached, registry
 from pages.ui.text import md
 
-DEFAULT_TEXT = "The cat sat on the mat. The cat sat on the"
+DEFAULT_TEXT = "Harry Potter met Mr Dursley. Harry Potter met Mr"
 EXAMPLES = {
-    "The cat sat on the mat, twice": DEFAULT_TEXT,
+    "A sentence that begins again": DEFAULT_TEXT,
+    "The cat sat on the mat, twice": "The cat sat on the mat. The cat sat on the",
     "The Dursleys (the paper's own test text begins so)": "Mr. and Mrs. Dursley, of number four, Privet Drive, "
     "were proud to say that they were perfectly normal, thank you very much.",
     "Names in pieces": "Hermione met Rasputin in Timbuktu. Hermione told Rasputin that Timbuktu was warm, and Rasputin",
@@ -73,6 +74,7 @@ def prompt_bar(page: registry.Page) -> None:
     with text_column:
         st.text_input(
             f"Your text · {_length(prompt)}",
+            DEFAULT_TEXT,
             key="text",
             live="300ms",
             bind="query-params",
@@ -102,7 +104,8 @@ def _model_picker(page: registry.Page) -> str:
     if chosen not in models.SHIPPED:
         asked = st.query_params.get("model")
         st.session_state["model"] = asked if asked in models.SHIPPED else page.models[0]
-    chosen = st.selectbox("Model", models.SHIPPED, key="model", bind="query-params", persist_state="session")
+    usual = models.SHIPPED.index(page.models[0])
+    chosen = st.selectbox("Model", models.SHIPPED, usual, key="model", bind="query-params", persist_state="session")
     if chosen in page.models:
         return chosen
     st.caption(f"This page shows `{page.models[0]}`.")

@@ -6,8 +6,9 @@ from streamlit.testing.v1 import AppTest
 
 from circuits import models, tokens
 from circuits.weights import Weights, forward
+from pages.ui.prompt import DEFAULT_TEXT
 
-TEXT = "The cat sat on the mat. The cat sat on the"
+TEXT = DEFAULT_TEXT
 
 
 @pytest.fixture(scope="module")

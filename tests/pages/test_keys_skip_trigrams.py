@@ -7,7 +7,8 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from circuits import models
+from circuits import bugs, models
+from circuits.counts import BigramCounts
 from circuits.weights import Weights
 
 SECONDS = 120
@@ -84,8 +85,22 @@ def titles(at: AppTest) -> list[str]:
 
 
 def test_the_source_follows_the_focus_or_the_box():
-    assert "L0H0, source ·the: QK · OV" in titles(page(origin="in focus"))
+    assert "L0H0, source ·Mr: QK · OV" in titles(page(head="L0H0", origin="in focus"))
     assert "L0H3, source ·cat: QK · OV" in titles(page(head="L0H3", origin="typed", source=" cat"))
+
+
+def test_it_opens_on_the_head_with_the_strongest_trigram(weights):
+    common = np.flatnonzero(BigramCounts.load().unigrams.numpy() >= bugs.GOOD_COUNT)
+    E, U = weights.W_E.numpy(), weights.W_U.numpy()
+    best = []
+    for h in range(weights.n_heads):
+        W_Q, W_K, W_V, W_O = (W[0, h].numpy() for W in (weights.W_Q, weights.W_K, weights.W_V, weights.W_O))
+        qk = (E @ W_Q) @ (E @ W_K - (E @ W_K).mean(0)).T / weights.d_head**0.5
+        ov = E @ W_V @ W_O @ U
+        looked, raised = qk[np.ix_(common, common)].max(0), ov[np.ix_(common, common)].max(1)
+        best.append((looked.clip(0) * raised.clip(0)).max())
+    at = page()
+    assert next(box for box in at.selectbox if box.label == "Head").value == f"L0H{np.argmax(best)}"
 
 
 def explorer(at: AppTest):
@@ -94,9 +109,9 @@ def explorer(at: AppTest):
 
 @pytest.mark.parametrize("by", ["QK · OV", "QK", "OV"])
 def test_explorer_agrees_with_the_dense_tables(by, weights):
-    at = page(**{"fix": ["destination", "out"], "by": by})
+    at = page(head="L0H0", fix=["destination", "out"], by=by, least="all")
     listed = explorer(at)
-    destination, out = (models.load("one-layer").tokenizer.encode(f" {word}")[-1] for word in ("and", "forth"))
+    destination, out = (models.load("one-layer").tokenizer.encode(f" {word}")[-1] for word in ("the", "circumstances"))
     scores = weights.W_E[destination] @ weights.W_Q[0, 0] @ weights.W_K[0, 0].T @ weights.W_E.T / weights.d_head**0.5
     qk = (scores - scores.mean()).numpy()
     ov = (weights.W_E @ weights.W_V[0, 0] @ weights.W_O[0, 0] @ weights.W_U)[:, out].numpy()

@@ -56,7 +56,7 @@ def test_checks_are_green_and_the_typed_text_is_shown(page):
     text = "\n".join(element.value for element in page.markdown)
     assert "red-badge" not in text
     assert text.count("green-badge") >= 4  # three on the toy, one on the embeddings
-    assert "Nearest to `·the`" in text
+    assert "Nearest to `·Mr`" in text
     page.text_input[0].set_value("Mr. Smith went to London").run()
     assert not page.exception
     assert "Nearest to `·London`" in "\n".join(element.value for element in page.markdown)

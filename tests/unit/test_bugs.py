@@ -66,7 +66,8 @@ def test_softmax_keeps_the_rank(weights, tables):
     assert (effect[1] - sent[[23, 30]]).abs().max() < EXACT
 
 
-def test_search_finds_what_four_loops_find(weights, tables, counts):
+def test_search_finds_what_four_loops_find(weights, tables, counts, monkeypatch):
+    monkeypatch.setattr(bugs, "GOOD_COUNT", 5)  # the few counts of this test hardly reach the real one
     width = 6
     found = bugs.worst_bugs(tables, counts, torch.arange(V), width)
     qk = dense_qk(weights)

@@ -7,7 +7,7 @@ from circuits import ablation, bugs, heads, sample_text, split_tokens, tokens
 from circuits.ablation import Costs
 from circuits.bugs import Bug
 from circuits.counts import BigramCounts
-from circuits.skip_trigrams import ByHead, Tables, by_head
+from circuits.skip_trigrams import ByHead, Tables, by_head, rank
 from circuits.split_tokens import SplitGain
 from circuits.weights import Head, forward
 from pages.ui import cached
@@ -24,10 +24,18 @@ def counts() -> BigramCounts:
     return BigramCounts.load()
 
 
-@st.cache_resource(show_spinner=False, max_entries=1)
-def seen() -> torch.Tensor:
-    """The tokens that the training text has often enough to be in a good pair."""
-    return (counts().unigrams >= bugs.GOOD_COUNT).nonzero().flatten()
+@st.cache_resource(show_spinner=False, max_entries=4)
+def seen(least: int = bugs.GOOD_COUNT) -> torch.Tensor:
+    """The tokens that the training text has at least so often; by default, often enough to be in a good pair."""
+    return (counts().unigrams >= least).nonzero().flatten()
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def strongest_head(name: str) -> tuple[int, int]:
+    """The head of layer 0 with the strongest skip-trigram among tokens that the training text has."""
+    heads_of_layer = [head for head in cached.weights(name).heads if head.layer == 0]
+    best = {head: rank(tables(name, *head), k=1, among=seen()) for head in heads_of_layer}
+    return tuple(max(best, key=lambda head: float(best[head].qk * best[head].ov)))
 
 
 @st.cache_resource(show_spinner=False, max_entries=24)
