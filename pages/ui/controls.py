@@ -4,6 +4,7 @@ A page's own key is ``<slug>.<name>``: "reset this page" forgets exactly those.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import streamlit as st
 from transformer_lens.model_bridge import TransformerBridge
@@ -24,23 +25,21 @@ def slider(label: str, low, high, value, *, name: str, step=None, help: str | No
     if high <= low:
         st.caption(f"{label}: {low}")
         return low
+    value = min(max(value, low), high)
     if full in st.session_state:
         stored = st.session_state[full]
         st.session_state[full] = min(max(stored, low), high) if isinstance(stored, (int, float)) else value
-        value_args = {}
-    else:
-        value_args = {"value": min(max(value, low), high)}
     return st.slider(
         label,
         low,
         high,
+        value,
         key=full,
         step=step,
         help=help,
         format=format,
         bind="query-params",
         persist_state="session",
-        **value_args,
     )
 
 
@@ -52,28 +51,54 @@ def choice(
     label: str, options: Sequence[str], *, name: str, default: str | None = None, help: str | None = None
 ) -> str:
     """Show two to five short alternatives, of which exactly one holds."""
-    full = key(name)
-    if st.session_state.get(full) not in options:
-        st.session_state[full] = default or options[0]
+    full, default = _among(options, name, default)
     return st.segmented_control(
-        label, options, key=full, help=help, required=True, bind="query-params", persist_state="session"
+        label,
+        options,
+        default=default,
+        key=full,
+        help=help,
+        required=True,
+        bind="query-params",
+        persist_state="session",
     )
 
 
 def select(
-    label: str, options: Sequence[str], *, name: str, default: str | None = None, help: str | None = None
+    label: str,
+    options: Sequence[str],
+    *,
+    name: str,
+    default: str | None = None,
+    help: str | None = None,
+    bind: Literal["query-params"] | None = None,
 ) -> str:
-    """Show a longer list; its entries must be distinct (token labels carry their position)."""
-    full = key(name)
-    if st.session_state.get(full) not in options:
-        st.session_state[full] = default or options[0]
-    return st.selectbox(label, options, key=full, help=help, persist_state="session")
+    """Show a longer list; its entries must be distinct (token labels carry their position).
+
+    Only lists that do not depend on the text belong in the URL (``bind``).
+    """
+    full, default = _among(options, name, default)
+    return st.selectbox(
+        label, options, list(options).index(default), key=full, help=help, bind=bind, persist_state="session"
+    )
+
+
+def _among(options: Sequence[str], name: str, default: str | None) -> tuple[str, str]:
+    """Return a control's key and its default; a stored value that is no option any more gives way to the default.
+
+    The default goes to the widget too, not only to the session: a bound widget leaves its default out of the URL,
+    and if it held the first option for its default, a link could not say that one.
+    """
+    full, default = key(name), options[0] if default is None else default
+    if full in st.session_state and st.session_state[full] not in options:
+        st.session_state[full] = default
+    return full, default
 
 
 def head(label: str, heads: Sequence[Head], *, name: str, default: Head | None = None) -> Head:
     """Choose one head by its name, ``L1H4``."""
     names = {str(head): head for head in heads}
-    return names[select(label, list(names), name=name, default=str(default or heads[0]))]
+    return names[select(label, list(names), name=name, default=str(default or heads[0]), bind="query-params")]
 
 
 def token(label: str, model: TransformerBridge, default: str, *, name: str, help: str | None = None) -> int:

@@ -182,11 +182,17 @@ def streamlit_page(page: Page):
 
 
 def navigation():
-    """Register every page with Streamlit and return the one that was asked for."""
+    """Register every page with Streamlit and return the one that was asked for.
+
+    The first page has the empty path, and is found under its slug as well, without standing in the list twice.
+    """
     sections = {
         name: [streamlit_page(page) for page in built() if page.number in numbers] for name, numbers in SECTIONS.items()
     }
-    return st.navigation({name: pages for name, pages in sections.items() if pages}, expanded=True)
+    first = built()[0]
+    alias = st.Page(first.path, title=f"{first.number} · {first.title}", url_path=first.slug, visibility="hidden")
+    sections = {name: pages for name, pages in sections.items() if pages}
+    return st.navigation(sections | {"": [alias]}, expanded=True)
 
 
 @contextmanager

@@ -56,6 +56,35 @@ def test_a_deep_link_is_the_first_thing_a_fresh_server_sees(browser, tmp_path):
     assert "Traceback" not in server.log.read_text()
 
 
+def test_the_first_page_has_its_slug_too(page, server):
+    open_at(page, server, PAGES[0].slug)
+    expect(page.locator("h3").first).to_contain_text(PAGES[0].title)
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+    expect(page.get_by_test_id("stSidebarNav").get_by_role("link", name=PAGES[0].title)).to_have_count(1)
+
+
+def test_a_link_restores_every_kind_of_control(page, server):
+    """Among them what is first in its list and not the default: a widget leaves its default out of the URL."""
+    chosen = "composition.first=L0H5&composition.second=L1H0&composition.kind=Q&composition.heads=1"
+    open_at(page, server, f"composition?{chosen}")
+    for _ in range(2):
+        expect(page.get_by_text("Q-composition score of L0H5 → L1H0")).to_have_count(1)
+        for label, head in (("Writes", "L0H5"), ("Reads", "L1H0")):
+            expect(page.get_by_role("combobox", name=label)).to_have_value(head)
+        assert chosen.split("&") == [part for part in page.url.split("?")[1].split("&") if part in chosen]
+        page.reload()
+        settled(page)
+
+
+def test_a_choice_of_the_first_in_a_list_is_in_the_address(page, server):
+    open_at(page, server, "composition")
+    page.get_by_role("combobox", name="Reads").click()
+    page.get_by_role("option", name="L1H0", exact=True).click()
+    expect(page).to_have_url(re.compile(r"composition\.second=L1H0"))
+    page.get_by_role("radio", name="Q", exact=True).click()
+    expect(page).to_have_url(re.compile(r"composition\.kind=Q"))
+
+
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.slug)
 def test_page_opens_by_link_and_holds(page, server, entry):
     open_at(page, server, "" if entry.number == 1 else entry.slug)
