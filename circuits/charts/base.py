@@ -55,6 +55,17 @@ def token_axis(labels: Sequence[str], title: str, **options) -> alt.Axis:
     )
 
 
+AXIS_AND_TITLE = 110
+"""Pixels of a bar chart's height that are not bars."""
+
+
+def bar_axis(names: Sequence[str], height: int) -> alt.Axis:
+    """Return the axis of a list of bars: every bar is named, unless a name would cover the next."""
+    axis = token_axis(names, "")
+    axis["labelOverlap"] = (height - AXIS_AND_TITLE) / max(1, len(names)) < 12
+    return axis
+
+
 def positions(labels: Sequence[str], title: str, channel: type = alt.Y, field: str = "query", **axis):
     """Return an ordinal encoding of integer positions labelled by tokens."""
     return channel(f"{field}:O", sort=None, axis=token_axis(labels, title, **axis))
@@ -171,12 +182,13 @@ def bars(
         }
     )
     scale = alt.Scale(domain=list(limit)) if limit else alt.Undefined
+    height = height or max(120, AXIS_AND_TITLE + 20 * count)
     return (
-        alt.Chart(data, title=title, height=height or max(120, 20 * count))
+        alt.Chart(data, title=title, height=height)
         .mark_bar()
         .encode(
             x=alt.X("value:Q", title=unit, scale=scale),
-            y=alt.Y("row:O", sort=None, axis=token_axis(names, "")),
+            y=alt.Y("row:O", sort=None, axis=bar_axis(names, height)),
             color=alt.Color("colour:N", scale=None),
             opacity=alt.Opacity("opacity:Q", scale=None),
             tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("value:Q", title=unit, format=".4f")],
@@ -209,7 +221,7 @@ def paired_bars(
         .mark_bar()
         .encode(
             x=alt.X("value:Q", title=unit),
-            y=alt.Y("row:O", sort=None, axis=token_axis(names, "")),
+            y=alt.Y("row:O", sort=None, axis=bar_axis(names, height)),
             yOffset=alt.YOffset("series:N", sort=domain),
             color=alt.Color("series:N", scale=alt.Scale(domain=domain, range=palette), legend=_above()),
             tooltip=["name:N", "series:N", alt.Tooltip("value:Q", title=unit, format=".4f")],

@@ -55,10 +55,9 @@ def narrow(figure: alt.Chart) -> alt.Chart:
 
 
 def token_bars(names: Sequence[str], values: Sequence[float], *, title: str, unit: str, colour: str, height: int):
-    """Draw a short list of tokens as bars, every token named."""
+    """Draw a short list of tokens or of what they do as bars of one colour, with room for the names."""
     figure = base.bars(names, values, title=title, unit=unit, colours=[colour] * len(names), height=height)
-    axis = figure["encoding"]["y"]["axis"]
-    axis["labelOverlap"], axis["labelLimit"] = False, 220
+    figure["encoding"]["y"]["axis"]["labelLimit"] = 220
     return figure
 
 
@@ -69,7 +68,7 @@ RIM = 5.0
 def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size: int = 150) -> alt.FacetChart:
     """Draw every head's eigenvalues (orange) over those of random heads of its size (grey), four in a row.
 
-    The unit is the radius that holds 95 % of the random ones, the dotted circle, so that heads can be compared.
+    The unit is the radius that holds 95 % of the random ones, the circle, so that heads can be compared.
     ``eigenvalues[name]: [d_head]`` and ``null[name]: [any]``, complex.
     """
     turn = np.exp(2j * np.pi * np.arange(72) / 72)
@@ -104,15 +103,14 @@ def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float,
     data = pd.DataFrame({"row": range(len(names)), "name": names, "score": np.asarray(scores, float)})
     band = pd.DataFrame({"low": [mean - 2 * sd], "high": [mean + 2 * sd]})
     x = alt.X("score:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1]))
-    axis = base.token_axis(names, "")
-    axis["labelOverlap"] = False
+    height = base.AXIS_AND_TITLE + 20 * len(names)
     title = alt.Title("Copying scores", subtitle="grey: random heads, mean ± 2 sd", subtitleColor=base.DIRECT)
-    inside = alt.Chart(band, title=title, height=22 * len(names) + 90)
+    inside = alt.Chart(band, title=title, height=height)
     return inside.mark_rect(color=base.DIRECT, opacity=0.25).encode(
         x=alt.X("low:Q", title="copying score Σλ / Σ|λ|", scale=alt.Scale(domain=[-1, 1])), x2="high:Q"
     ) + alt.Chart(data).mark_bar(color=base.OV, height=12).encode(
         x=x,
-        y=alt.Y("row:O", sort=None, axis=axis),
+        y=alt.Y("row:O", sort=None, axis=base.bar_axis(names, height)),
         tooltip=["name:N", alt.Tooltip("score:Q", format=".3f")],
     )
 

@@ -133,7 +133,7 @@ def corner(
     chance = alt.Chart(pd.DataFrame({"x0": [x0], "x1": [x1], "y0": [y0], "y1": [y1]}), title=title, height=height)
     shade = {"color": base.DIRECT, "opacity": 0.18}
     heads_at = alt.Chart(data).encode(
-        x=alt.X("matching:Q", title="matching (eigenvalue score of the K-term)", scale=scale),
+        x=alt.X("matching:Q", title="matching (eigenvalues of the K-term)", scale=scale),
         color=alt.Color("colour:N", scale=None),
         tooltip=["head", alt.Tooltip("matching:Q", format=".3f"), alt.Tooltip("copying:Q", format=".3f")],
     )
