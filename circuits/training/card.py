@@ -51,7 +51,10 @@ def _data(config: dict) -> str:
 
 def _training(config: dict) -> str:
     recipe = config["recipe"]
-    return _table_training(recipe) if not config["n_layers"] else _text_training(recipe, config["n_ctx"])
+    if not config["n_layers"]:
+        return _table_training(recipe)
+    share = f" The MLP takes {recipe['mlp_lr_share']:g} of that rate." if config.get("d_mlp") else ""
+    return _text_training(recipe, config["n_ctx"], share)
 
 
 def _table_training(recipe: dict) -> str:
@@ -63,13 +66,14 @@ def _table_training(recipe: dict) -> str:
     )
 
 
-def _text_training(recipe: dict, n_ctx: int) -> str:
+def _text_training(recipe: dict, n_ctx: int, mlp_rate: str) -> str:
     seen = recipe["steps"] * recipe["rows"] * n_ctx
     return (
         f"{recipe['steps']:,} steps of {recipe['rows']} rows of {n_ctx} tokens ({seen:,} tokens), every row begun by "
         "BOS. Half of the rows repeat up to step 2,500, a third from step 5,000 on: a stretch of random length, then a "
         "block of 4 to 63 tokens tiled to the end; in half of these rows the tokens are random, in half they are text. "
-        f"{_optimiser(recipe)} Gradient norm clipped at {recipe['clip']:g}. Mixed precision: {recipe['precision']}."
+        f"{_optimiser(recipe)}{mlp_rate} Gradient norm clipped at {recipe['clip']:g}. "
+        f"Mixed precision: {recipe['precision']}."
     )
 
 

@@ -22,7 +22,7 @@ from circuits.training.transformer import Shape, state_dict
 RUNS = {
     "two-layer": Recipe(Shape(n_layers=2), steps=20_000),
     "one-layer": Recipe(Shape(n_layers=1), steps=8_000),
-    "one-layer-mlp": Recipe(Shape(n_layers=1, d_mlp=1024), steps=6_000),
+    "one-layer-mlp": Recipe(Shape(n_layers=1, d_mlp=1024), steps=8_000),
 }
 """The models with attention and how they were trained."""
 
