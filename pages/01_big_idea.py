@@ -73,7 +73,7 @@ with figure:
                     title="Loss of every token, above the token",
                     labels=view.labels,
                     repeats_from=int(copies.int().argmax()) + 1 if copies.any() else None,
-                    height=210,
+                    height=290,
                 ),
                 "Low is good. Add layers, and see which tokens become cheap.",
                 "Loss by token for models of zero, one and two layers",
@@ -148,7 +148,7 @@ biases, norm, mlp = st.columns(3)
 with biases:
     st.markdown("**Biases** fold into the logits: rows of a pattern sum to 1, so a value's bias arrives whole.")
     ui.check("one layer: max |folded − true|", cost.bias_one_layer, 1e-10)
-    ui.measure("two layers", f"{cost.bias_two_layers:.1f}", "logits off: the constant also reaches layer 1's keys.")
+    ui.measure("two layers", f"{cost.bias_two_layers:.1f}", "logits off: the constant also reaches layer 1's queries.")
 with norm:
     st.markdown("**LayerNorm**: gain and mean fold into the weights. The division, position by position, does not.")
     ui.check("folded, division kept", cost.norm.folded, 1e-10)
@@ -190,7 +190,7 @@ ui.exercises(
     ),
     ui.Exercise(
         f"$W_E W_U$ of `{view.model_name}` has {V:,} × {V:,} entries. How many numbers are stored for it?",
-        ui.Number(2 * V * d, 1000),  # to a thousand: the count is the point, not the digits
+        ui.Number(2 * V * d, relative=0.01),  # the count is the point, not the digits
         ("Only the two factors are stored.", "W_E is [V, d] and W_U is [d, V]."),
         f"2 · {V:,} · {d} = {2 * V * d:,}, so the table has rank {d} at most.",
     ),

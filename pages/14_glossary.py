@@ -167,7 +167,7 @@ ui.exercises(
     ),
     ui.Exercise(
         f"In `{view.model_name}`, how many numbers would the full OV circuit of one head have?",
-        ui.Number(float(view.weights.d_vocab**2), 0.001 * view.weights.d_vocab**2),
+        ui.Number(view.weights.d_vocab**2, relative=0.01),
         ("From source token to output token.", "V × V."),
         "V² entries, of rank r at most. Its two factors have 2 · V · r numbers: that is why no page ever builds it.",
     ),

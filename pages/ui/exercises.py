@@ -6,10 +6,10 @@ An exercise is data.  Its answer is one of :class:`Number`, :class:`Choice`, :cl
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 
 import streamlit as st
 
+from circuits import arithmetic
 from circuits.weights import Head
 from pages.ui.prompt import current_view
 from pages.ui.text import md
@@ -17,21 +17,19 @@ from pages.ui.text import md
 
 @dataclass(frozen=True)
 class Number:
-    """A number, right within ``tolerance`` (absolute).  Readers may type ``2/5``, ``0,4``, ``40 %`` or ``1e-3``."""
+    """A number, right within ``tolerance``, or within the share ``relative`` of it where only its order is asked for.
+
+    Readers may type arithmetic: ``2/5``, ``0,4``, ``40 %``, ``1/sqrt(512)``, ``2*4096*256``; see
+    :mod:`circuits.arithmetic`.  Where a comma can be read in two ways, either may be right.
+    """
 
     value: float
     tolerance: float = 0.0
+    relative: float = 1e-9
 
     def accepts(self, typed: str) -> bool:
-        text = typed.strip().replace("−", "-").replace(" ", "")
-        scale = 100 if text.endswith("%") else 1
-        text = text.removesuffix("%")
-        text = text.replace(",", "." if text.count(",") == 1 and not re.search(r",\d{3}$", text) else "")
-        try:
-            number = float(Fraction(text)) / scale
-        except (ValueError, ZeroDivisionError) as error:
-            raise ValueError(f"{typed!r} is not a number: type it like 0.25, 1/4 or 1e-3") from error
-        return abs(number - self.value) <= self.tolerance + 1e-12
+        slack = max(self.tolerance, self.relative * abs(self.value)) + 1e-12
+        return any(abs(number - self.value) <= slack for number in arithmetic.readings(typed))
 
     def shown(self) -> str:
         return f"{self.value:.6g}"
@@ -58,7 +56,11 @@ class Text:
     right: tuple[str, ...]
 
     def accepts(self, typed: str) -> bool:
-        return typed.strip(" ·'\"").casefold() in {answer.strip(" ·'\"").casefold() for answer in self.right}
+        return self._bare(typed) in map(self._bare, self.right)
+
+    @staticmethod
+    def _bare(typed: str) -> str:
+        return typed.strip(" ·'\"“”‘’`").casefold()
 
     def shown(self) -> str:
         return self.right[0]
@@ -66,12 +68,14 @@ class Text:
 
 @dataclass(frozen=True)
 class HeadName:
-    """A head, typed as ``L1H4`` or ``1.4``."""
+    """A head, typed as ``L1H4``, ``1.4``, ``(1, 4)`` or ``layer 1, head 4``."""
 
     right: tuple[Head, ...]
 
     def accepts(self, typed: str) -> bool:
-        found = re.fullmatch(r"\s*[lL]?(\d{1,3})\s*[.hH:]\s*(\d{1,3})\s*", typed)
+        gap = r"[\s.,:()]*"
+        pattern = rf"{gap}(?:l|layer)?{gap}(\d{{1,3}})(?:[\s.,:]+|{gap}h(?:ead)?{gap})(\d{{1,3}}){gap}"
+        found = re.fullmatch(pattern, typed, re.IGNORECASE)
         if not found:
             raise ValueError(f"{typed!r} is not a head: type it like L1H4")
         return Head(int(found[1]), int(found[2])) in self.right
@@ -82,14 +86,17 @@ class HeadName:
 
 @dataclass(frozen=True)
 class Sizes:
-    """A shape, typed as ``8 x 8``, ``8×8``, ``(8, 8)`` or ``[8, 8]``."""
+    """A shape, typed as ``8 x 8``, ``8×8``, ``8 by 8``, ``(8, 8)`` or ``[8, 8]``."""
 
     value: tuple[int, ...]
 
     def accepts(self, typed: str) -> bool:
-        if not re.fullmatch(r"[\s\d\[\](),x×*]+", typed, re.IGNORECASE) or not re.search(r"\d", typed):
+        text = re.sub(r"\b(by|times)\b|[×·]", "x", typed.casefold())
+        if re.search(r"[x*]", text):  # then a comma can only stand between thousands
+            text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+        if not re.fullmatch(r"[\s\d\[\](),x*]+", text) or not re.search(r"\d", text):
             raise ValueError(f"{typed!r} is not a shape: type it like 8 x 8")
-        return tuple(int(size[:9]) for size in re.findall(r"\d+", typed)) == self.value
+        return tuple(int(size[:9]) for size in re.findall(r"\d+", text)) == self.value
 
     def shown(self) -> str:
         return " × ".join(map(str, self.value))
