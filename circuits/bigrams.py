@@ -195,13 +195,15 @@ def antisymmetric_share(weights: Weights) -> float:
 def order_matters(table: BigramCounts) -> float:
     """Return which share of all pairs would have to be turned round for ``ab`` to be as frequent as ``ba``.
 
-    Total variation between the joint distribution of pairs and its transpose: 0 for a text without direction,
-    1 where no pair ever occurs in both orders.
+    .. math:: \\frac{1}{2N} \\sum_{a<b} |c_{ab} - c_{ba}|
+
+    Half the total variation between the counts of pairs and their transpose, since turning one pair round changes
+    both: 0 for a text without direction, ½ where no pair ever occurs in both orders.
     """
     inside = table.pairs >= table.d_vocab
     pairs, counts = table.pairs[inside], table.counts[inside].double()
     turned = table.of(pairs % table.d_vocab, pairs // table.d_vocab)
-    return ((counts - turned).clamp_min(0).sum() / counts.sum()).item()
+    return ((counts - turned).clamp_min(0).sum() / (2 * counts.sum())).item()
 
 
 @torch.inference_mode()

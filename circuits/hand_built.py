@@ -56,7 +56,8 @@ def positional_head(
 ) -> Weights:
     """Return one layer of one head that looks ``period − 1`` positions back, whatever stands there, and copies it.
 
-    It predicts every repeat of that period and of no other: the shortcut that random periods close.
+    It predicts every repeat of that period, and of a shorter one that divides it once enough copies lie behind:
+    the shortcut that random periods close.
     """
     token, _, position = _blocks(d_vocab, n_ctx)
     weights = _empty(d_vocab, n_ctx, n_layers=1)

@@ -77,11 +77,16 @@ def writes(
 
 
 def folded_biases(weights: Weights, biases: Biases) -> Float[Tensor, "d_vocab"]:
-    """Return the logits that the biases add by the direct path, ``Σ (b_V W_O + b_O) W_U``.
+    """Return the logits that the biases add while patterns stay as they are, one vector for all positions.
 
-    A row of a pattern sums to 1, so a value bias reaches every position whole, whatever the pattern.
+    .. math:: c_{l+1} = c_l + \\sum_h (c_l W_V^{lh} + b_V^{lh}) W_O^{lh} + b_O^l, \\qquad c_0 = 0, \\qquad c_L W_U
+
+    A row of a pattern sums to 1, so what is the same at every position passes through values whole.
     """
-    constant = (biases.V.unsqueeze(-2) @ weights.W_O).sum((0, 1, 2)) + biases.O.sum(0)
+    constant = torch.zeros(weights.d_model, dtype=weights.W_U.dtype)
+    for layer in range(weights.n_layers):
+        values = constant @ weights.W_V[layer] + biases.V[layer]
+        constant = constant + (values.unsqueeze(1) @ weights.W_O[layer]).sum((0, 1)) + biases.O[layer]
     return constant @ weights.W_U
 
 
@@ -89,8 +94,8 @@ def folded_biases(weights: Weights, biases: Biases) -> Float[Tensor, "d_vocab"]:
 def bias_folding_error(n_layers: int, seed: int = 0) -> float:
     """Return ``max |logits with biases − (logits without + folded biases)|`` on a random model.
 
-    0 with one layer.  With two, the constant that layer 0 writes also enters layer 1's queries and keys, and
-    its values once more.
+    0 with one layer.  With two, the constant that layer 0 writes also enters layer 1's queries, and moves its
+    patterns.  (In keys it adds the same to all scores of a row, which the softmax does not see; in values it folds.)
     """
     weights = random_weights(n_layers, seed)
     biases, tokens = Biases.random(weights, seed), random_tokens(weights, seed)

@@ -198,7 +198,7 @@ class Active(NamedTuple):
     attention: float
     outs: Int[Tensor, "k"]
     logits: Float[Tensor, "k"]
-    """attention · OV of the source token."""
+    """attention · OV of the source token, above the mean over all outputs (a constant changes no probability)."""
 
 
 @torch.inference_mode()
@@ -207,7 +207,8 @@ def active(weights: Weights, run: Run, position: int, k: int = 5) -> list[Active
     found = []
     for head in (head for head in weights.heads if head.layer == 0):
         attention, source = run.pattern[head][position].max(0)
-        top = (attention * row(ov_circuit(weights, head), int(run.tokens[source]))).topk(k)
+        raised = row(ov_circuit(weights, head), int(run.tokens[source]))
+        top = (attention * (raised - raised.mean())).topk(k)
         found.append(Active(head, int(source), attention.item(), top.indices, top.values))
     return found
 

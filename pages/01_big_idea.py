@@ -28,9 +28,8 @@ def repeat_words() -> None:
 control, figure = st.columns([1, 3], gap="medium")
 with control:
     layers = int(ui.choice("Layers", ["0", "1", "2"], name="layers", default="2"))
-    typed = ui.toggle("Type a next token", name="typed", help="Otherwise the two-layer model's own guess is traced.")
     guess = int(runs["two-layer"].logits[view.focus].argmax())
-    target = ui.token("Logit of the token", view.model, " the", name="target") if typed else guess
+    target = ui.token_or_guess("Logit of the token", view.model, guess, name="target", help="Empty: two layers' guess.")
     ui.slider("Period", 4, 60, 12, name="period", help="How many random words, before the same come again.")
     st.button("Random words, twice", on_click=repeat_words, icon=":material/casino:", key="big_idea.random")
 

@@ -138,8 +138,8 @@ for column, model in zip(st.columns(3), ("zero-layer", "one-layer", "two-layer")
 order = cached.order(name)
 st.markdown(
     f"Why not tie the two matrices, $W_U = W_E^\\top$? Then *ab* would score as *ba* does. In the corpus "
-    f"{order.corpus:.0%} of all pairs would have to be turned round to make that true. Of `{name}`'s table, means "
-    f"taken off, {order.table:.0%} is antisymmetric (tied: 0 %; two unrelated matrices: 50 %)."
+    f"{order.corpus:.0%} of all pairs would have to be reversed for *ab* to be as frequent as *ba*. "
+    f"Of `{name}`'s table, means taken off, {order.table:.0%} is antisymmetric (tied: 0 %; unrelated matrices: 50 %)."
 )
 
 st.markdown("#### Train one now")
@@ -199,7 +199,7 @@ ui.by_hand(
 ui.exercises(
     ui.Exercise(
         "State a goes to b or c, ½ each; b and c go to a. What is the best possible loss, in nats per token?",
-        ui.Number(chains.fork().entropy, 0.001),
+        ui.Number(chains.fork().entropy, 0.005),
         ("How often is the next token uncertain at all?", "Half of the tokens are a. Each of those costs ln 2."),
         "½ · ln 2: the entropy of the next state, averaged over how often each state is visited.",
     ),

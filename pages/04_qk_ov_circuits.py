@@ -35,7 +35,8 @@ def words(found: heads.Tokens) -> list[str]:
 
 one, two, three = st.columns(3, gap="medium", vertical_alignment="bottom")
 with one:
-    head = ui.head("Head", weights.heads, name="head")
+    copier = max(copies := cached.copying_scores(name), key=copies.get)  # its tables are the easiest to read
+    head = ui.head("Head", weights.heads, name="head", default=copier)
 with two:
     shown = ui.choice("Pattern", ("raw", "value-weighted"), name="pattern", help="Weighted: A · ‖x W_V W_O‖₂.")
 with three:
@@ -123,12 +124,13 @@ if head.layer:
 else:
     split = heads.score_split(weights, run, head)
     seen = {title: heads.centre_visible(getattr(split, part)) for part, title in charts.PARTS.items()}
+    visible = ~causal_mask(len(view.ids))
     limit = max(1e-9, *(float(values.abs().max()) for values in seen.values()))
     for column, (title, values) in zip(st.columns(4), seen.items(), strict=True):
         with column:
             ui.chart(
                 charts.part(values.numpy(), labels, title, limit),
-                f"Typical size {float(values.square().mean().sqrt()):.2f}.",
+                f"Typical size {float(values[visible].square().mean().sqrt()):.2f}.",
                 f"Part of the scores of {head}, {title}",
                 key=title,
             )

@@ -149,7 +149,8 @@ with left:
     st.markdown(
         "**And with the softmax?** Then the first factor is the attention that the source gets, which depends on all "
         "that stands before. It is still one number per destination, so the table still has rank 1. Beside: what the "
-        "head adds to the logits for your trigrams, on the texts *BOS source destination*."
+        "head adds to the logits for your trigrams, on the texts *BOS source destination*. Attention is at most 1, so "
+        "these are logits; QK · OV above is a score times a logit, and ranks."
     )
     earnest = bugs.on_prompt(weights, head, bug)
     ui.check("|interaction| with attention", abs(bugs.interaction(earnest)), 1e-4)
@@ -165,7 +166,8 @@ st.dataframe(
 )
 st.caption(
     "Each row is a skip-trigram at work: the source that the head looks at most, and what that adds to the logits, "
-    "attention times OV. Click another token above. A head that rests on BOS has nothing to say here."
+    "attention times OV, above the mean of all tokens. Click another token above. A head that rests on BOS has found "
+    "nothing to look at: it adds the same whatever the text."
 )
 
 # ── The explorer ─────────────────────────────────────────────────────────────────────────────────────────
@@ -250,7 +252,7 @@ ui.chart(
         {str(h): random * copying.head_size(weights, h) for h in weights.heads},
     ),
     "Orange: the head's eigenvalues. Grey: random heads of its size; 95 % lie in the circle, whose radius is "
-    "the unit. Orange far to the right means copying.",
+    f"the unit; what lies beyond {head_charts.RIM:g} is drawn there. Orange far to the right means copying.",
     "Eigenvalues of every head's OV circuit in the complex plane, over those of random heads",
     key="discs",
 )

@@ -67,7 +67,7 @@ with figure:
     ui.chart(
         charts.needle(now, trained, marks, f"{kind}-composition score of {first} → {second}"),
         f"Triangle: {now:.3f}, {now / chance:.2f} × chance. Circle: as trained. At 90° {second} reads nothing of "
-        f"{first}.",
+        f"{first} there.",
         "The composition score on a line from zero over chance to a flat perfect match",
         key="needle",
     )

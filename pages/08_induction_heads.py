@@ -118,7 +118,7 @@ ui.idea(
     f"({roles.scores.previous[previous]:.2f} of its attention one back), induction heads **{heads_found}**. "
     f"{best} works by **{formed}** ({formed.margins[formed.kind]:.1f} of the {sum(formed.margins.values()):.1f} "
     "nats by which its score favours the stripe).",
-    r"\begin{aligned} s_{ij} &\ni t_i\, M\, t_{j-1}^{\top} / \sqrt{r} \\ "
+    r"\begin{aligned} s_{ij} &= \cdots + t_i\, M\, t_{j-1}^{\top} / \sqrt{r} \\ "
     r"M &= W_E W_Q W_K^{\top} (W_V^{p} W_O^{p})^{\top} W_E^{\top} \end{aligned}",
     {
         "s_{ij}": "score of query i, key j; one term of many",
@@ -197,6 +197,11 @@ eigen = cached.eigenvalue_scores(name, previous)
 plot, swap_in = st.columns([3, 2], gap="medium")
 with plot:
     nulls = (eigen.matching_null, eigen.copying_null)
+    edge = eigen.copying_null.mean + 2 * eigen.copying_null.sd
+    weak = [
+        str(h) for h, score in zip(eigen.heads, eigen.copying, strict=True) if h in roles.induction and score < edge
+    ]
+    note = f" Not all: {', '.join(weak)} matches, and copies by this score no more than chance may." if weak else ""
     ui.chart(
         charts.corner(
             list(map(str, eigen.heads)),
@@ -207,7 +212,7 @@ with plot:
             title=f"Matching through {previous}, and copying",
         ),
         "Triangles: heads whose behaviour is induction. Do they sit in the upper right corner? Grey bands: random "
-        "heads between the same embeddings, ± 2 sd.",
+        f"heads between the same embeddings, ± 2 sd.{note}",
         "Scatter of layer-1 heads by matching and copying eigenvalue score",
         key="corner",
     )

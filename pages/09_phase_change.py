@@ -35,13 +35,13 @@ with control:
         f"{len(metrics.step)} rows of numbers were logged; weights were kept at {len(steps)} moments, close together "
         "where the model changes. In-context score: below."
     )
-right = "About a tenth or less" if rise.share < 0.2 else "About half" if rise.share < 0.7 else "Nearly all of it"
+right = "Less than a fifth" if rise.share < 0.2 else "About half" if rise.share < 0.7 else "Nearly all of it"
 with figure:
     if ui.predict(
         ui.Prediction(
             f"The run has {rise.steps:,} steps. How much of it does the best induction head need to go from 10 % to "
             "90 % of its score?",
-            ("About a tenth or less", "About half", "Nearly all of it"),
+            ("Less than a fifth", "About half", "Nearly all of it"),
             right,
             f"From step {rise.start:,} to step {rise.end:,}: {rise.share:.0%} of the run.",
         )
@@ -160,21 +160,25 @@ with context:
             zero=True,
             height=300,
         ),
-        f"Mean loss at tokens {late.start}-{late.stop} minus at tokens {early.start}-{early.stop}, in the same "
+        f"Mean loss at tokens {late.start + 1}-{late.stop} minus at tokens {early.start + 1}-{early.stop}, in the same "
         f"windows every time. Now {metrics.in_context[row]:+.2f}; highest {metrics.in_context.max():+.2f} at step "
-        f"{metrics.step[metrics.in_context.argmax()]:,}; at the end {metrics.in_context[-1]:+.2f}.",
+        f"{metrics.step[metrics.in_context.argmax()]:,}; at the end {metrics.in_context[-1]:+.2f}. These are "
+        f"64 windows, good to ±0.1; on all held-out novels the finished model has {cached.finished_in_context():+.2f}. "
+        "The hump: young induction heads copy too eagerly, most where there is most to copy. On the sample text they "
+        "raise the score by 0.10 at step 2,500, and lower it by 0.14 at the end.",
         "Curve: in-context score by training step",
         key="in context",
     )
 
 ui.idea(
-    "While it trains, a model's loss falls smoothly, but not everything in it grows smoothly. An **induction head** "
-    "needs two parts that are useless alone: a previous-token head below, and a head above that reads it. Until both "
-    "are there, neither has much to gain, and the second copy of random tokens stays a guess: a **plateau**. "
-    "Once each has a little, each makes the other worth more, and within a short part of the run both are done: "
-    "a **phase change**.\n\nOlsson and others saw it in models of every size, together with a step in the "
+    "While it trains, a model's loss falls more or less smoothly, but not everything in it grows so. An **induction "
+    "head** needs two parts that are useless alone: a previous-token head below, and a head above that reads it. "
+    "Until both are there, neither has much to gain, and the second copy of random tokens stays a guess: a "
+    "**plateau**. Once each has a little, each makes the other worth more, and within a short part of the run both "
+    "are done: a **phase change**.\n\nOlsson and others saw it in models of every size, together with a step in the "
     "**in-context score**: the loss late in a text minus the loss early in it. *Negative means that context helps.* "
-    "The paper compares the 500th token with the 50th; our windows are shorter, so we take the "
+    "(In their runs it drops at the change; in ours, on short windows of novels, it first rises.) The paper compares "
+    "the 500th token with the 50th; our windows are shorter, so we take the "
     f"{(late.start + late.stop) // 2}th.\n\nThey also changed the architecture: **smeared keys** give each key a "
     "share of the one before. Then one layer can do what took two.",
     r"\begin{aligned} k_j &\leftarrow \sigma(\alpha)\, k_j + (1-\sigma(\alpha))\, k_{j-1} \\ "
@@ -203,7 +207,7 @@ SMEAR = ("Yes: its keys then carry the token before", "No: it still has only one
 ui.exercises(
     ui.Exercise(
         "A text of 384 different tokens comes a second time. A model that only picks *any token seen* has which loss?",
-        ui.Number(math.log(384), 0.02),
+        ui.Number(math.log(384), 0.06),
         ("It gives each of the 384 tokens the same probability.", "−ln(1/384)."),
         "ln 384 = 5.95 nats.",
     ),
@@ -216,7 +220,7 @@ ui.exercises(
     ui.Exercise(
         f"In the shipped run, which head was first to reach half of its rise: {previous} or {best}?",
         ui.Choice(ORDER, order),
-        ("Follow the two curves of “What forms” up to half of their height.", "Which of the two needs the other?"),
+        ("Follow both curves of “Two heads, and accuracy” to half their height.", "Which needs the other?"),
         f"{previous} at step {first['previous']:,}, {best} at step {first['induction']:,}. "
         "The reader needs something to read.",
     ),

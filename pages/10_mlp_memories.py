@@ -50,7 +50,7 @@ with figure:
         with left:
             ui.chart(
                 charts.kept_curve(curve.count.tolist(), curve.error.tolist(), count),
-                f"With {count} memories, {float(kept.error[0]):.0%} of the output's length is missing.",
+                f"With {count} memories, {float(kept.error[0]):.0%} of what all of them write is missing (by length).",
                 "Curve: reconstruction error of the MLP output by the number of memories kept",
                 key="error",
             )

@@ -210,7 +210,7 @@ with bars:
         base.bars(
             list(map(str, weights.heads)),
             ablated.each.flatten().tolist(),
-            title=f"Change of the metric when one head's output becomes {how}",
+            title=f"Change of the metric, one head removed ({how})",
             unit="logits",
             colours=[colours.get(str(head), base.DIRECT) for head in weights.heads],
             height=440,
@@ -227,12 +227,13 @@ with st.container(border=True):
     figures.dataframe(
         pd.DataFrame(
             [(gate, way, *getattr(result, way)) for gate, result in gates.items() for way in ("noising", "denoising")],
-            columns=["gate of a and b", "direction", "patch a", "patch b", "patch both"],
+            columns=["gate", "direction", "a", "b", "both"],
         ),
         hide_index=True,
     )
     figures.caption(
-        "A circuit of two parts, both 1 on clean and 0 on corrupt, patched both ways: computed, not quoted."
+        "The output of a gate on two parts, a and b, each 1 on clean and 0 on corrupt, when a, b or both are patched: "
+        "computed, not quoted."
     )
     words.markdown(
         "- **Redundancy.** If two heads do the same, spoiling either alone changes little. In OR, noising finds "

@@ -259,8 +259,8 @@ def curves(
         .encode(
             x=alt.X("x:Q", axis=axis, scale=alt.Scale(type="log") if log_x else alt.Scale(nice=False)),
             y=alt.Y("value:Q", title=y_title),
-            color=alt.Color("series:N", scale=_palette(list(series), colours or {}), legend=_above()),
-            strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=list(series)), legend=None),
+            color=alt.Color("series:N", scale=_palette(list(series), colours or {}), legend=_above(**STROKES)),
+            strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=list(series)), legend=_above(**STROKES)),
             tooltip=[
                 "series:N",
                 alt.Tooltip("x:Q", title=x_title),
@@ -277,8 +277,12 @@ def _palette(names: list[str], colours: dict[str, str]) -> alt.Scale:
     return alt.Scale(domain=names, range=palette)
 
 
-def _above() -> alt.Legend:
-    return alt.Legend(title=None, orient="top", labelLimit=300)
+STROKES = {"symbolType": "stroke", "symbolSize": 300, "symbolStrokeWidth": 2}
+"""A legend that shows lines as lines, dashes and all."""
+
+
+def _above(**options) -> alt.Legend:
+    return alt.Legend(title=None, orient="top", labelLimit=300, **options)
 
 
 def _rules(marks: dict[str, float]) -> list[alt.Chart]:

@@ -62,7 +62,7 @@ def token_bars(names: Sequence[str], values: Sequence[float], *, title: str, uni
 
 
 RIM = 5.0
-"""The discs end here, in units of the random radius; eigenvalues farther out are drawn on the rim."""
+"""The discs end here, in units of the random radius; eigenvalues farther out are drawn there, in their direction."""
 
 
 def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size: int = 150) -> alt.FacetChart:
@@ -80,13 +80,13 @@ def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size:
     frames = []
     for name, values in eigenvalues.items():
         radius = np.quantile(np.abs(null[name]), 0.95) or 1.0
-        sets = (null[name] / radius, turn, values / radius)
+        sets = (_within(null[name] / radius), turn, _within(values / radius))
         for (kind, (colour, dot, opacity)), points in zip(kinds.items(), sets, strict=True):
             frame = {"name": name, "kind": kind, "re": points.real, "im": points.imag}
             frames.append(pd.DataFrame(frame | {"colour": colour, "size": dot, "opacity": opacity}))
     data = pd.concat(frames)
-    reach = min(RIM, 1.05 * max(1.0, np.abs(data[["re", "im"]]).to_numpy().max()))
-    scale = alt.Scale(domain=[-reach, reach], nice=False, clamp=True)
+    reach = 1.05 * max(1.0, np.abs(data[["re", "im"]]).to_numpy().max())
+    scale = alt.Scale(domain=[-reach, reach], nice=False)
     dots = alt.Chart(data, width=size, height=size).mark_circle()
     return dots.encode(
         x=alt.X("re:Q", title="real part", scale=scale),
@@ -96,6 +96,11 @@ def discs(eigenvalues: dict[str, np.ndarray], null: dict[str, np.ndarray], size:
         opacity=alt.Opacity("opacity:Q", scale=None),
         tooltip=["kind:N", alt.Tooltip("re:Q", format=".3f"), alt.Tooltip("im:Q", format=".3f")],
     ).facet(alt.Facet("name:N", title=None, sort=list(eigenvalues)), columns=4)
+
+
+def _within(values: np.ndarray) -> np.ndarray:
+    """Return complex numbers with those beyond the rim moved onto it, their angle kept."""
+    return values / np.maximum(1.0, np.abs(values) / RIM)
 
 
 def scores_with_null(names: Sequence[str], scores: Sequence[float], mean: float, sd: float) -> alt.LayerChart:

@@ -56,7 +56,7 @@ def over_steps(
             x=_step_axis(float(max(steps))),
             y=y,
             color=colour,
-            strokeDash=alt.StrokeDash("curve:N", scale=alt.Scale(domain=list(series)), legend=None),
+            strokeDash=alt.StrokeDash("curve:N", scale=alt.Scale(domain=list(series)), legend=legend),
             tooltip=["curve:N", "step:Q", alt.Tooltip("value:Q", title=unit, format=".3f")],
         )
     )
@@ -126,6 +126,7 @@ def live_curves(
         columns=["run", "step", "value"],
     )
     names = list(runs)
+    legend = alt.Legend(title=None, orient="top", columns=2, labelLimit=260, **base.STROKES)
     colours = alt.Scale(domain=names, range=[base.CYCLE[i % len(base.CYCLE)] for i in range(len(names))])
     lines = (
         alt.Chart(data, title=title, height=height)
@@ -133,10 +134,8 @@ def live_curves(
         .encode(
             x=_step_axis(last, root=False),
             y=alt.Y("value:Q", title=unit, scale=alt.Scale(domain=list(domain), nice=False)),
-            color=alt.Color(
-                "run:N", scale=colours, legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=260)
-            ),
-            strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=names), legend=None),
+            color=alt.Color("run:N", scale=colours, legend=legend),
+            strokeDash=alt.StrokeDash("run:N", scale=alt.Scale(domain=names), legend=legend),
             tooltip=["run:N", "step:Q", alt.Tooltip("value:Q", title=unit, format=".3f")],
         )
     )

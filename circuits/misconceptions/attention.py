@@ -107,20 +107,23 @@ def stripe_without_positions(scene: Scene) -> tuple[Fact, ...]:
 @often_said(
     "The previous-token head of the induction circuit copies the previous token to the output.",
     "Two jobs. A copying head maps a token's embedding to the same token's unembedding. A previous-token head writes "
-    "into another part of the stream, for keys of a later head to read. Compare their copying scores, Σλ / Σ|λ|.",
+    "into another part of the stream, for keys of a later head to read. Compare their copying scores, Σλ / Σ|λ| "
+    "(one head says little, the mean over the induction heads more).",
     page="induction_heads",
 )
 def two_ways_to_move_a_token(scene: Scene) -> tuple[Fact, ...]:
     pattern = forward(scene.weights, scene.probe()).pattern.mean(0)
     previous = scene.best_head(induction.previous_token_score(pattern))
-    inducing = scene.best_head(induction.induction_score(pattern, PERIOD))
+    inducing = induction.induction_score(pattern, PERIOD)
+    found = [head for head in scene.weights.heads if inducing[head] >= induction.INDUCTION_THRESHOLD]
+    found = found or [scene.best_head(inducing)]
 
     def score(head: Head) -> float:
         return copying.copying_score(copying.ov_eigenvalues(scene.weights, head)).item()
 
     return (
         Fact(f"best previous-token head ({previous})", score(previous)),
-        Fact(f"best induction head ({inducing})", score(inducing)),
+        Fact(f"induction heads ({', '.join(map(str, found))}), mean", sum(map(score, found)) / len(found)),
     )
 
 

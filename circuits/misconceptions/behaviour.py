@@ -96,7 +96,8 @@ def mlps_left_out(scene: Scene) -> tuple[Fact, ...]:
 @often_said(
     "One layer can never predict the second copy of a repeated sequence.",
     "With a fixed period it can: a head that always looks the same way back needs no composition. It fails at every "
-    "other period. So periods must be random, in training and in tests, before 'one layer cannot' means anything.",
+    "period that does not divide that one. So periods must be random, in training and in tests, before 'one layer "
+    "cannot' means anything.",
     page="induction_heads",
 )
 def positional_shortcut(scene: Scene) -> tuple[Fact, ...]:

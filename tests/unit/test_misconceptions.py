@@ -149,7 +149,7 @@ def test_the_previous_token_stripe_needs_positions(shipped):
 
 def test_the_induction_head_copies_more_than_the_previous_token_head(shipped):
     previous, inducing = values("two_ways_to_move_a_token", shipped)
-    assert previous < inducing
+    assert previous < 0.5 < inducing  # random heads: 0.0 ± 0.23
 
 
 def test_row_constants_move_rows_and_no_pattern(random_scene):

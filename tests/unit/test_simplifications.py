@@ -1,5 +1,7 @@
 """What folds exactly and what does not, on random models."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from circuits.simplifications import (
     bias_folding_error,
     block_parameters,
     fold_layer_norm,
+    folded_biases,
     norm_errors,
     random_tokens,
     random_weights,
@@ -27,6 +30,30 @@ SEEDS = range(5)
 def test_value_biases_fold_with_one_layer_only(seed):
     assert bias_folding_error(1, seed) < EXACT
     assert bias_folding_error(2, seed) > VISIBLE
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_only_queries_keep_a_bias_from_folding(seed):
+    """MATH.md 1.2 names queries and keys; a constant in the keys moves whole rows of scores, and no pattern."""
+    weights = random_weights(2, seed)
+    tokens, biases = random_tokens(weights, seed), Biases.random(weights, seed)
+
+    def error(weights):
+        change = (writes(weights, tokens, biases) - writes(weights, tokens)).sum(0) @ weights.W_U
+        return (change - folded_biases(weights, biases)).abs().max().item()
+
+    blind = weights.W_Q.clone()
+    blind[1] -= projection(constant_of_layer_0(weights, biases)) @ blind[1]
+    assert error(weights) > VISIBLE
+    assert error(replace(weights, W_Q=blind)) < EXACT  # keys and values still read the constant
+
+
+def constant_of_layer_0(weights, biases):
+    return sum(biases.V[0, h] @ weights.W_O[0, h] for h in range(weights.n_heads)) + biases.O[0]
+
+
+def projection(vector):
+    return torch.outer(vector, vector) / vector.dot(vector)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

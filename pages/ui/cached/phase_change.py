@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from circuits import history, induction, live_training, mechanism
+from circuits import history, induction, live_training, mechanism, models
 from circuits.history import Metrics
 from circuits.mechanism import Mechanism
 from circuits.training_queue import TrainingQueue
@@ -27,6 +27,13 @@ def metrics() -> Metrics:
 def weights(step: int) -> Weights:
     """The weights of one moment; three stay in memory (about 13 MB each)."""
     return history.weights(step)
+
+
+def finished_in_context() -> float:
+    """The in-context score of the finished model on all held-out novels, as its training command measured it."""
+    return models.read_config(models.ASSETS / "models" / history.NAME, history.NAME)["measured"]["held_out"][
+        "in_context"
+    ]
 
 
 class Roles(NamedTuple):
