@@ -120,6 +120,10 @@ def unique_labels(model: TransformerBridge, ids: Iterable[int]) -> list[str]:
     return [f"{position} {text}" for position, text in enumerate(labels(model, ids))]
 
 
+MANY = 8
+"""So many pieces of a word are named in an error; a whole page of text may have been pasted."""
+
+
 def single_token(model: TransformerBridge, text: str) -> int:
     """Return the one token that ``text`` is.
 
@@ -132,11 +136,12 @@ def single_token(model: TransformerBridge, text: str) -> int:
         return ids[0]
     if not ids:
         raise ValueError("type a token: the box is empty")
-    pieces = " + ".join(labels(model, ids))
+    pieces = " + ".join(labels(model, ids[:MANY])) + (" + …" if len(ids) > MANY else "")
     hint = ""
     if not text.startswith(" ") and len(encode(model, " " + text)) == 2:
         hint = f"; with a leading space it is one token: {_visible(' ')}{text}"
-    raise ValueError(f"{text!r} is {len(ids)} tokens ({pieces}){hint}")
+    shown = text if len(text) <= 60 else f"{text[:60]}…"
+    raise ValueError(f"{shown!r} is {len(ids):,} tokens ({pieces}){hint}")
 
 
 def windows(ids: Iterable[int], n_ctx: int, bos: int = 0) -> Int[Tensor, "window n_ctx"]:

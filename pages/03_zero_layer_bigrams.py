@@ -19,13 +19,11 @@ label, here = view.labels[view.focus], ui.code(view.labels[view.focus])
 
 control, figure = st.columns([1, 2], gap="medium")
 with control:
-    d_model = st.select_slider(
+    d_model = ui.select_slider(
         "d_model: how wide the model is",
         list(cached.FAMILY),
         256,
-        key="zero_layer_bigrams.d_model",
-        bind="query-params",
-        persist_state="session",
+        name="d_model",
         help="Seven zero-layer models, trained alike on the same text. Only their width differs.",
     )
     name = cached.FAMILY[d_model]
@@ -146,7 +144,7 @@ st.markdown("#### Train one now")
 left, right = st.columns([1, 2], gap="medium")
 with left:
     kind = ui.choice("A small world", cached.WORLDS, name="world")
-    size = st.select_slider("d_model", cached.SIZES, 2, key="zero_layer_bigrams.size", persist_state="session")
+    size = ui.select_slider("d_model", cached.SIZES, 2, name="size")
     if st.button("Train", icon=":material/play_arrow:", width="stretch"):
         st.session_state["zero_layer_bigrams.trained"] = True
     st.caption("600 steps of Adam on the exact expected loss, six sizes side by side: a few seconds.")
@@ -231,7 +229,17 @@ ui.exercises(
         "Same token, same row, same logits. To use what stood before, information must move. That is attention.",
     ),
 )
-ui.show_code(bigrams.direct_logits, bigrams.compare_row, bigrams.kl, bigrams.fit, bigrams.singular_values, chains.train)
+ui.show_code(
+    bigrams.direct_logits,
+    bigrams.compare_row,
+    bigrams.kl,
+    bigrams.fit,
+    bigrams.singular_values,
+    chains.train,
+    call="from circuits.counts import BigramCounts\nfit(weights, BigramCounts.load()).kl",
+    gives=fit.kl,
+    model=name,
+)
 ui.limits(
     "Counts of rare tokens are noisy, and KL against them takes the noise for a miss: look at the number of pairs. And "
     "a good fit to bigrams says nothing about what a model with layers does."

@@ -49,13 +49,9 @@ with choices[1]:
     first = ui.head("Writes", writers, name="first", default=usual_first)
 with choices[2]:
     second = ui.head("Reads", readers, name="second", default=usual_second)
-angle = slider.select_slider(
-    f"Angle between what {first} writes and what {second} reads",
-    ANGLES,
-    key="composition.angle",
-    bind="query-params",
-    persist_state="session",
-)
+with slider:
+    words = f"Angle between what {first} writes and what {second} reads"
+    angle = ui.select_slider(words, ANGLES, AS_TRAINED, name="angle")
 turned = weights
 if angle != AS_TRAINED:
     turned = composition.turn_writer(weights, first, second, kind, float(angle.removesuffix("°")))
@@ -250,6 +246,8 @@ ui.show_code(
     composition.turn_writer,
     composed.virtual_head,
     term_importance.streams_by_order,
+    call=f'composition_scores(weights, "{kind}")[{", ".join(map(str, first + second))}].item()',
+    gives=trained,
 )
 ui.limits(
     "A score compares matrices. It does not know how long the vectors are that really pass, nor whether the later "

@@ -29,15 +29,7 @@ with control:
     count = ui.slider("Memories kept, strongest first", 0, n_active, n_active // 3, name="kept")
     kept = mlp.keep_strongest(weights, run, here, [count])
     st.caption(f"At position {here}, after {ui.code(view.labels[here])}, {n_active} of {d_mlp:,} memories answer.")
-    neuron = st.number_input(
-        "Look at neuron",
-        0,
-        d_mlp - 1,
-        ranked[0],
-        key="mlp_memories.neuron",
-        bind="query-params",
-        persist_state="session",
-    )
+    neuron = ui.number("Look at neuron", 0, d_mlp - 1, ranked[0], name="neuron")
     st.caption(f"Strongest here: {', '.join(map(str, ranked[:6]))}.")
     ui.measure("KL(all ‖ kept)", f"{float(kept.kl[0]):.3f} nats")
 

@@ -44,7 +44,7 @@ def token_axis(labels: Sequence[str], title: str, **options) -> alt.Axis:
     """Return an axis over integer positions that shows ``labels``; long prompts drop labels, never merge them."""
     return alt.Axis(
         title=title,
-        labelExpr=f"{json.dumps(list(labels))}[datum.value]",
+        labelExpr=_label_at(labels),
         labelFont="monospace",
         labelOverlap=True,
         labelLimit=110,
@@ -54,6 +54,18 @@ def token_axis(labels: Sequence[str], title: str, **options) -> alt.Axis:
         **options,
     )
 
+
+def _label_at(labels: Sequence[str]) -> str:
+    """Return Vega's expression for the label of an integer position.
+
+    One string, taken apart again: Vega gives up on an expression that holds a word of its own, such as "if", as a
+    string of its own.
+    """
+    return f"split({json.dumps(SEPARATOR.join(['', *labels]))}, {json.dumps(SEPARATOR)})[datum.value + 1]"
+
+
+SEPARATOR = "\x1f"
+"""In no label: tokens show control characters as visible signs."""
 
 AXIS_AND_TITLE = 110
 """Pixels of a bar chart's height that are not bars."""

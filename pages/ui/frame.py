@@ -1,6 +1,5 @@
 """The frame every page shares: header, figures, checks, prose blocks, footer."""
 
-import inspect
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui import registry
-from pages.ui.prompt import View, current_view
+from pages.ui.controls import reset
+from pages.ui.prompt import View, current_view, fits_an_address
 from pages.ui.text import md
 
 _LOOK = Path(__file__).resolve().parent.parent.parent / "assets" / "style"
@@ -130,21 +130,12 @@ def takeaways(*points: str) -> None:
         st.markdown("**Key takeaways**\n" + "\n".join(f"- {point}" for point in points))
 
 
-def show_code(*functions: Callable) -> None:
-    """Print the very functions behind the figures."""
-    with st.expander("Show the code", icon=":material/code:"):
-        for function in functions:
-            name = f"{inspect.unwrap(function).__module__}.{function.__qualname__}"
-            st.caption(f"`{name}`")
-            st.code(inspect.getsource(inspect.unwrap(function)), language="python")
-
-
 def end(view: View) -> None:
     """Close a page: previous and next, a link to this view, a reset."""
     st.divider()
     pages = registry.built()
     here = next(i for i, page in enumerate(pages) if page.slug == view.page.slug)
-    back, link, reset, forward = st.columns([3, 2, 2, 3], vertical_alignment="center")
+    back, link, again, forward = st.columns([3, 2, 2, 3], vertical_alignment="center")
     if here > 0:
         back.page_link(
             registry.streamlit_page(pages[here - 1]),
@@ -153,9 +144,11 @@ def end(view: View) -> None:
         )
     with link, st.popover("Link to this view", icon=":material/link:", width="stretch"):
         st.caption("The address of this page restores the text, the model, the position and this page's controls.")
+        if not fits_an_address(st.session_state["text"] or ""):
+            st.caption(":orange[The text is too long for an address and is not in it.]")
         st.code(st.context.url or "", language=None, wrap_lines=True)
-    reset.button(
-        "Reset this page", icon=":material/restart_alt:", on_click=_reset, args=(view.page.slug,), width="stretch"
+    again.button(
+        "Reset this page", icon=":material/restart_alt:", on_click=reset, args=(view.page.slug,), width="stretch"
     )
     if here + 1 < len(pages):
         forward.page_link(
@@ -163,11 +156,3 @@ def end(view: View) -> None:
             label=f"Next: {pages[here + 1].title}",
             icon=":material/arrow_forward:",
         )
-
-
-def _reset(slug: str) -> None:
-    """Forget this page's own controls (their keys begin with its slug), and nothing else."""
-    for key in list(st.session_state):
-        if str(key).startswith(f"{slug}."):
-            del st.session_state[key]
-            st.query_params.pop(str(key), None)

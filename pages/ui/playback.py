@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.ui.controls import key
+from pages.ui.controls import key, select_slider
 
 SECONDS_A_MOMENT = 1.2
 
@@ -14,11 +14,7 @@ def moment_of(steps: Sequence[int], default: int) -> int:
     slider, playing = key("step"), key("playing")
     if (target := st.session_state.pop("_next_moment", None)) is not None:
         st.session_state[slider] = target
-    if st.session_state.get(slider) not in steps:
-        st.session_state[slider] = default
-    step = st.select_slider(
-        "Training step", steps, format_func=lambda step: f"{step:,}", key=slider, persist_state="session"
-    )
+    step = select_slider("Training step", steps, default, name="step", format_func=lambda step: f"{step:,}")
     if step == steps[-1]:
         st.session_state[playing] = False
     on = st.session_state.get(playing, False)

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import quote
 
 import streamlit as st
 from transformer_lens.model_bridge import TransformerBridge
@@ -77,13 +78,22 @@ def prompt_bar(page: registry.Page) -> None:
             DEFAULT_TEXT,
             key="text",
             live="300ms",
-            bind="query-params",
+            bind="query-params" if fits_an_address(st.session_state["text"] or "") else None,
             persist_state="session",
-            help="Any text. Type \\n for a new line and \\t for a tab. Click a token below to put it in focus.",
+            help="Any text. Type \\n for a new line and \\t for a tab. Click a token below to put it in focus. "
+            f"The vocabulary is {model.cfg.d_vocab:,} pieces of old novels' words: modern words fall apart.",
         )
     with example_column, st.popover("Examples", icon=":material/list:", width="stretch"):
         _examples()
     st.session_state["_view"] = View(page, model_name, prompt, _chips(model, prompt))
+
+
+ADDRESS_LIMIT = 8_000
+"""Characters of an address that the text may take: servers refuse addresses of some tens of thousands."""
+
+
+def fits_an_address(text: str) -> bool:
+    return len(text) <= ADDRESS_LIMIT and len(quote(text, errors="replace")) <= ADDRESS_LIMIT
 
 
 def _length(prompt: tokens.Prompt) -> str:
@@ -153,7 +163,8 @@ def _chips(model: TransformerBridge, prompt: tokens.Prompt) -> int:
     # A new text is a new widget: focus goes back to the end, where the next token is predicted.
     key = f"chips {hash((prompt.ids, model.cfg.d_vocab))}"
     if key not in st.session_state:
-        asked = st.query_params.get("pos", "")
+        asked = "" if st.session_state.get("_focused") else st.query_params.get("pos", "")  # of the link, once
+        st.session_state["_focused"] = True
         st.session_state[key] = min(int(asked), last) if asked.isdecimal() and len(asked) < 6 else last
     focus = st.pills(
         "Tokens",

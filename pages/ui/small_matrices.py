@@ -9,11 +9,14 @@ from circuits import copying, hand_head
 from pages.ui.controls import key
 from pages.ui.frame import measure, readable_errors
 
+NUMBER = st.column_config.NumberColumn(min_value=-1e6, max_value=1e6)
+"""A cell of a matrix to edit; products of larger ones would leave the range of numbers."""
+
 
 def _editor(column, title: str, note: str, start: list[list[float]], names: list[str]) -> torch.Tensor:
     column.caption(f"**{title}** {note}")
     frame = pd.DataFrame(start, index=names, columns=names)
-    edited = column.data_editor(frame, key=key(title), width="stretch")
+    edited = column.data_editor(frame, key=key(title), width="stretch", column_config=dict.fromkeys(names, NUMBER))
     return torch.tensor(edited.fillna(0).to_numpy(float))
 
 

@@ -3,13 +3,15 @@
 import re
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-_ZERO_WIDTH = "\u2060"  # word joiner: invisible, and no emoji shortcode or directive survives it
+_ZERO_WIDTH = "\u2060"  # word joiner: invisible, and no shortcode, directive, link or drawn arrow survives it
+_AFTER = re.compile(r"(?<=[:@])|(?<=\.)(?=\w)|(?<=[-<>=~])(?=[-<>=~])")
+"""Where Streamlit would go on after Markdown's own escapes: ``:emoji:``, ``a@b``, ``www.x``, ``->``."""
 
 
 def md(text: str) -> str:
     """Return ``text`` so that Markdown shows it literally: no emphasis, maths, links, HTML, emoji or colours."""
-    escaped = _PUNCTUATION.sub(r"\\\1", text.replace("\n", " "))
-    return escaped.replace("\\:", f"\\:{_ZERO_WIDTH}")
+    text = text.replace("\n", " ").replace("  ", " \u00a0")
+    return _PUNCTUATION.sub(r"\\\1", _AFTER.sub(_ZERO_WIDTH, text))
 
 
 def code(text: str) -> str:

@@ -168,3 +168,54 @@ def test_nothing_is_wider_than_the_screen(browser, server, entry, scheme):
     claim = window.locator("[data-testid=stMain] strong").first.bounding_box()
     assert claim["y"] < 400
     window.close()
+
+
+def test_reset_puts_the_controls_back_and_takes_them_out_of_the_address(page, server):
+    open_at(page, server, "residual_stream?residual_stream.angle=30&text=Keep+this")
+    angle = page.get_by_role("slider", name="Rotate the stream")
+    expect(angle).to_have_value("30")
+    page.get_by_role("button", name="Reset this page").click()
+    expect(angle).to_have_value("0")
+    settled(page)
+    expect(page.get_by_label(re.compile("^Your text"))).to_have_value("Keep this")
+    assert "angle" not in page.url
+
+
+@pytest.mark.parametrize("slug", ["", "qk_ov_circuits", "composition", "glossary"])
+def test_the_back_button_brings_the_page_back(page, server, slug):
+    open_at(page, server, slug)
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Path expansion").click()
+    expect(page.locator("h3").first).to_contain_text("Path expansion")
+    settled(page)
+    page.go_back()
+    expect(page.locator("h3").first).not_to_contain_text("Path expansion")
+    settled(page)
+    expect(page.get_by_test_id("stAlert").filter(has_text="could not be computed")).to_have_count(0)
+    expect(page.get_by_role("button", name="Reset this page")).to_be_visible()
+
+
+def test_an_emptied_text_stays_empty(page, server):
+    open_at(page, server, "residual_stream")
+    type_text(page, "")
+    expect(page.get_by_text("empty: the model sees only")).to_be_visible()
+    page.reload()
+    settled(page)
+    expect(page.get_by_label(re.compile("^Your text"))).to_have_value("")
+
+
+def test_a_long_text_is_kept_out_of_the_address(page, server):
+    open_at(page, server, "residual_stream")
+    type_text(page, "日本" * 2000)
+    expect(page.get_by_text("limit 256: the first 256 are used")).to_be_visible()
+    assert len(page.url) < 1000
+
+
+def test_a_word_of_vegas_own_language_is_a_label_like_any_other(page, server):
+    """A chart whose axis expression held the string "if" stayed blank."""
+    open_at(page, server, "big_idea?text=if+you+go+if")
+    page.get_by_role("button", name="Skip", exact=True).click()
+    settled(page)
+    charts = page.get_by_test_id("stVegaLiteChart")
+    expect(charts).to_have_count(3)
+    for chart in charts.all():
+        expect(chart.locator("svg, canvas").first).to_be_visible()

@@ -85,3 +85,22 @@ def test_markdown_is_escaped_everywhere():
     for character in "$<>*[](){}&;#|":
         assert f"\\{character}" in escaped
     assert ":smile:" not in escaped
+
+
+WORD_JOINER = "\u2060"
+
+
+@pytest.mark.parametrize(
+    "text", ["a -> b", "a <= b", "a -- b", "mail a@b.co", "www.google.com", "https://x.y", ":home:"]
+)
+def test_nothing_is_left_for_links_arrows_and_emoji(text):
+    """Streamlit turns these after Markdown's escapes; a word joiner inside ends every such pattern."""
+    shown = md(text)
+    assert shown.replace("\\", "").replace(WORD_JOINER, "") == text
+    for pattern in ("->", "<=", "--", "@b", "www.g", "://", ":home"):
+        assert pattern not in shown.replace("\\", "")
+
+
+def test_two_blanks_stay_two():
+    assert md("a  b").replace("\u00a0", " ") == "a  b"
+    assert "  " not in md("a    b")
