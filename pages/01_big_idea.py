@@ -194,7 +194,14 @@ ui.exercises(
         f"2 · {V:,} · {d} = {2 * V * d:,}, so the table has rank {d} at most.",
     ),
 )
-ui.show_code(overview.logit_origins, simplifications.bias_folding_error, simplifications.norm_errors)
+ui.show_code(
+    overview.logit_origins,
+    simplifications.bias_folding_error,
+    simplifications.norm_errors,
+    call=f"sum(logit_origins(run, weights.W_U, token={target}, position={view.focus}).values())",
+    gives=sum(origins["two-layer"].values()),
+    model="two-layer",
+)
 ui.limits(
     "These models have no MLPs and at most two layers. What is read here is exact for them; in large models the same "
     "heads are found, but most of the computation lies elsewhere. A pattern of attention alone explains nothing."

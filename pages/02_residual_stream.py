@@ -14,7 +14,6 @@ from pages.ui.cached import residual as cached
 view = ui.begin("residual_stream")
 run, weights = view.run, view.weights
 parts = cached.components(view.model_name, view.ids)
-best = tokens.text(view.model, int(run.logits[view.focus].argmax()))
 
 control, figure = st.columns([1, 2], gap="medium")
 with control:
@@ -22,7 +21,8 @@ with control:
         "Rotate the stream", 0, 90, 0, name="angle", format="%d°", help="The same random planes are turned each time."
     )
     st.caption("Every matrix that writes is turned; every matrix that reads is turned back.")
-    target = ui.token("Logit of the token", view.model, best, name="target")
+    guess = int(run.logits[view.focus].argmax())
+    target = ui.token_or_guess("Logit of the token", view.model, guess, name="target")
     st.caption(f"Read at position {view.focus}, after {ui.code(view.labels[view.focus])}.")
 turned = cached.rotated(view.model_name, view.ids, angle)
 share = residual.direct_logit_attribution(parts, weights.W_U, target, view.focus)
@@ -48,7 +48,8 @@ with figure:
         )
         ui.chart(
             charts.writers(parts.names, share.numpy(), f"Who wrote the logit of {tokens.label(view.model, target)}"),
-            f"One bar per writer. Together they are the logit, {share.sum():.2f}. Turn the stream: no bar moves.",
+            f"One bar per writer. Together they are the logit, {share.sum():.2f}. Turn the stream: no bar moves. "
+            f"(Page 1 takes off the average token's, {run.logits[view.focus].mean():.2f}: it changes no probability.)",
             "Bars: what token, position and every head add to one logit.",
             key="writers",
         )
@@ -61,7 +62,9 @@ ui.idea(
     "products of a writing and a reading matrix, such as $W_O W_Q$ - the paper calls such a product *virtual weights*. "
     "Put a rotation $R$ behind everything that writes and $R^\\top$ before everything that reads: since "
     "$R R^\\top = 1$, no product changes. So no coordinate of the stream is special, and a single coordinate tells you "
-    "nothing. Tokens, attention patterns and (after a ReLU) neurons are different: they do have a privileged basis.",
+    "nothing. (A few stand out at 0°, most likely a trace of training: Adam scales the step of each coordinate by "
+    "itself. At 90° they are gone, and the model computes the same.) Tokens, attention patterns and (after a ReLU) "
+    "neurons are different: they do have a privileged basis.",
     r"x_{\mathrm{final}} = W_E[t] + W_{pos} + \sum_{l,h} A^{lh}\, x_l\, W_V^{lh} W_O^{lh}, \quad "
     r"\mathrm{logits} = x_{\mathrm{final}} W_U",
     {
@@ -78,7 +81,7 @@ names, readers, table = cached.virtual_weights(view.model_name)
 kinds = ("Q", "K", "V")
 left, right = st.columns([1, 3], gap="medium")
 with left:
-    kind = ui.choice("Read through", kinds, name="kind") if view.weights.n_layers else "Q"
+    kind = ui.choice("Read through", kinds, name="kind", default="K") if view.weights.n_layers else "Q"
     st.caption(
         "A product of a writer and a reader, divided by both norms. Two unrelated matrices give "
         f"$1/\\sqrt{{d_{{model}}}}$ = {weights.d_model**-0.5:.3f}, which is 1 on this scale; the last column is the "
@@ -95,39 +98,35 @@ with right:
     )
 
 st.markdown("#### How the guess grows: logit lens")
-left, right = st.columns(2, gap="medium")
-with left:
-    lens = residual.logit_lens(run, weights.W_U, view.focus)
-    stages = [f"before layer {layer}" for layer in range(weights.n_layers)] + ["at the end"]
-    rows = []
-    for stage, row in zip(stages, lens, strict=True):
-        values, ids = row.exp().topk(5)
-        cells = [f"{tokens.label(view.model, int(i))} {p:.0%}" for p, i in zip(values, ids, strict=True)]
-        rows.append([stage, *cells, int((row > row[target]).sum()) + 1])
-    columns = ["stream", "1st", "2nd", "3rd", "4th", "5th", f"rank of {tokens.label(view.model, target)}"]
-    st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True)
-    st.caption("The stream can be unembedded at any stage, as it always lives in the same space.")
-with right:
-    spectra = cached.spectra(view.model_name)
-    ui.chart(
-        charts.spectra({name: values.numpy() for name, values in spectra.items()}),
-        "Share of variance in the first k principal components. A curve that rises fast uses few of the dimensions, "
-        "and leaves the others to the heads.",
-        "Curves of cumulative explained variance of the embedding and unembedding matrices.",
-        key="spectra",
-    )
+lens = residual.logit_lens(run, weights.W_U, view.focus)
+stages = [f"before layer {layer}" for layer in range(weights.n_layers)] + ["at the end"]
+rows = []
+for stage, row in zip(stages, lens, strict=True):
+    values, ids = row.exp().topk(5)
+    cells = [f"{tokens.label(view.model, int(i))} {p:.0%}" for p, i in zip(values, ids, strict=True)]
+    rows.append([stage, int((row > row[target]).sum()) + 1, *cells])
+columns = ["stream", f"rank of {tokens.label(view.model, target)}", "1st", "2nd", "3rd", "4th", "5th"]
+st.dataframe(pd.DataFrame(rows, columns=columns), hide_index=True, width="stretch")
+st.caption("The stream can be unembedded at any stage, as it always lives in the same space.")
 
 st.markdown("#### How crowded the stream is: bandwidth")
-left, middle, right = st.columns(3)
+left, right = st.columns(2, gap="medium")
 with left:
     layers = ui.slider("Layers that have run", 0, 96, 25, name="layers")
-with middle:
     width = ui.slider("d_model", 64, 12288, 768, name="width", step=64)
-with right:
     crowd = residual.bandwidth(layers, width, 4 * width, max(1, width // 64), 64)
     st.markdown(
         f"**{crowd.neurons_before:,}** neurons and **{crowd.head_dims_before:,}** head dimensions have written into "
         f"**{crowd.stream:,}** dimensions: {crowd.ratio:.0f} neurons for each."
+    )
+with right:
+    spectra = cached.spectra(view.model_name)
+    ui.chart(
+        charts.spectra({name: values.numpy() for name, values in spectra.items()}),
+        "Our model. Share of variance in the first k principal components: a curve that rises fast uses few of the "
+        "dimensions, and leaves the others to the heads.",
+        "Curves of cumulative explained variance of the embedding and unembedding matrices.",
+        key="spectra",
     )
 
 ui.by_hand(
@@ -175,7 +174,14 @@ ui.exercises(
         "25 · 4 = 100. That is why the paper calls the stream's bandwidth a bottleneck.",
     ),
 )
-ui.show_code(residual.components, residual.direct_logit_attribution, residual.rotate, residual.virtual_weights)
+ui.show_code(
+    residual.components,
+    residual.direct_logit_attribution,
+    residual.rotate,
+    residual.virtual_weights,
+    call=f"direct_logit_attribution(components(run), weights.W_U, token={target}, position={view.focus}).sum().item()",
+    gives=share.sum().item(),
+)
 ui.limits(
     "A large share of a logit says who wrote it directly, not who caused it: a first-layer head may act through a "
     "second-layer head and have no bar. The model here has no LayerNorm; with one, a logit is a sum only after "

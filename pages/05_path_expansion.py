@@ -25,8 +25,7 @@ probabilities = view.run.logits[focus].softmax(-1)
 
 control, figure = st.columns([1, 2.4], gap="medium")
 with control:
-    suggested = cached.suggestion(view.model_name, view.ids, focus)
-    target = ui.token("Logit of the token", view.model, suggested, name="target")
+    target = ui.token_or_guess("Logit of the token", view.model, int(probabilities.argmax()), name="target")
     st.caption(f"read at position {focus}, after {ui.code(labels[focus])}")
     orders = [
         ui.toggle(f"{ticks.ORDER_NAMES[order]}: {len(group)} terms", True, name=f"order{order}")
@@ -182,7 +181,14 @@ size = max(1.0, float(np.abs(product.flat).max()))
 ui.check("max |(A ⊗ W) x − A x Wᵀ|", float(np.abs(product.flat - product.two_sided).max()), 1e-12 * size)
 
 ui.exercises(*questions.exercises(expansion, layers))
-ui.show_code(paths.expand, paths.attend, paths.frozen_logits, paths.kron_product)
+ui.show_code(
+    paths.expand,
+    paths.attend,
+    paths.frozen_logits,
+    paths.kron_product,
+    call=f"terms = expand(weights, run)\nterms.effect(token={target})[terms.of_order({layers}), {focus}].sum().item()",
+    gives=effects[groups[layers]].sum(),
+)
 ui.limits(
     "The sum is exact *given the patterns*, and they depend on the text too: change a token and every term can move, "
     "so terms are not independent causes. An MLP or a LayerNorm ends the expansion: neither is linear."

@@ -339,6 +339,9 @@ ui.show_code(
     copying.copying_score,
     copying.self_counts,
     split_tokens.split_gains,
+    call="from circuits.copying import ov_eigenvalues\n"
+    f"copying_score(ov_eigenvalues(weights, Head{tuple(head)})).item()",
+    gives=scores[head],
 )
 ui.limits(
     "The largest entries of a table are shown because they are large; they are not a head's average behaviour, nor "

@@ -286,6 +286,11 @@ ui.show_code(
     mechanism.score_components,
     interventions.hooked,
     hand_built.induction_head,
+    call=f"target_score(run.pattern[{shown.layer}, {shown.head}], induction_targets(run.tokens)).item()"
+    if targets.any()
+    else "induction_targets(run.tokens).sum().item()",
+    gives=before if targets.any() else 0,
+    ids=ids if random else None,
 )
 ui.limits(
     "Random repeats show that a head copies, not how much that helps on prose: the head that is strongest on random "

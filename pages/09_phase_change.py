@@ -238,7 +238,16 @@ ui.exercises(
         "2.6 − 3.0 = −0.4. Negative: later tokens are cheaper.",
     ),
 )
-ui.show_code(live.SmearedKeys.forward, live.batch, live.LiveRun.advance, transition.reached, induction.in_context_score)
+ui.show_code(
+    live.SmearedKeys.forward,
+    live.batch,
+    live.LiveRun.advance,
+    transition.reached,
+    induction.in_context_score,
+    call="from circuits import history\nmetrics = history.metrics()\n"
+    f"reached(metrics.step, metrics.induction[:, {best.layer}, {best.head}], share=0.1)",
+    gives=rise.start,
+)
 ui.limits(
     "One run of one small model, trained on text of which a share was made to repeat; without it, heads may form "
     f"later or not at all. Its in-context score ends at {gained:+.2f}: on novels, in windows this short, copying is "

@@ -1,7 +1,17 @@
 """Streamlit furniture shared by the pages; a page imports this and the library, nothing else."""
 
 from pages.ui import cached
-from pages.ui.controls import choice, head, select, slider, toggle, token
+from pages.ui.controls import (
+    choice,
+    head,
+    number,
+    select,
+    select_slider,
+    slider,
+    toggle,
+    token,
+    token_or_guess,
+)
 from pages.ui.exercises import (
     Choice,
     Exercise,
@@ -25,12 +35,12 @@ from pages.ui.frame import (
     limits,
     measure,
     readable_errors,
-    show_code,
     style,
     takeaways,
 )
 from pages.ui.prompt import View, current_view, prompt_bar, random_repeat
 from pages.ui.registry import navigation, routed
+from pages.ui.source import show_code
 from pages.ui.text import code, md
 
 __all__ = [
@@ -60,16 +70,19 @@ __all__ = [
     "md",
     "measure",
     "navigation",
+    "number",
     "predict",
     "prompt_bar",
     "random_repeat",
     "readable_errors",
     "routed",
     "select",
+    "select_slider",
     "show_code",
     "slider",
     "style",
     "takeaways",
     "toggle",
     "token",
+    "token_or_guess",
 ]

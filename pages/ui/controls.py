@@ -3,8 +3,8 @@
 A page's own key is ``<slug>.<name>``: "reset this page" forgets exactly those.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import streamlit as st
 from transformer_lens.model_bridge import TransformerBridge
@@ -19,13 +19,32 @@ def key(name: str) -> str:
     return f"{current_view().page.slug}.{name}"
 
 
+def begun(full: str, default):
+    """Note the default of a control, so that "reset this page" can put it back, and return it."""
+    st.session_state.setdefault("_defaults", {})[full] = default
+    return default
+
+
+def reset(slug: str) -> None:
+    """Put a page's own controls (their keys begin with its slug) back, and nothing else.
+
+    A control that the URL holds is set to its default, which takes it out of the URL; it may not be taken out by hand.
+    """
+    defaults = st.session_state.get("_defaults", {})
+    for full in [name for name in st.session_state if str(name).startswith(f"{slug}.")]:
+        if full in defaults:
+            st.session_state[full] = defaults[full]
+        else:
+            del st.session_state[full]
+
+
 def slider(label: str, low, high, value, *, name: str, step=None, help: str | None = None, format: str | None = None):
     """Show a slider bound to the URL; a value from a link outside its range is moved to the nearest end."""
     full = key(name)
     if high <= low:
         st.caption(f"{label}: {low}")
         return low
-    value = min(max(value, low), high)
+    value = begun(full, min(max(value, low), high))
     if full in st.session_state:
         stored = st.session_state[full]
         st.session_state[full] = min(max(stored, low), high) if isinstance(stored, (int, float)) else value
@@ -44,7 +63,35 @@ def slider(label: str, low, high, value, *, name: str, step=None, help: str | No
 
 
 def toggle(label: str, value: bool = False, *, name: str, help: str | None = None) -> bool:
-    return st.toggle(label, value, key=key(name), help=help, bind="query-params", persist_state="session")
+    full = key(name)
+    return st.toggle(label, begun(full, value), key=full, help=help, bind="query-params", persist_state="session")
+
+
+def select_slider(
+    label: str, options: Sequence, value, *, name: str, help: str | None = None, format_func: Callable = str
+):
+    """Show a slider with named stops, bound to the URL."""
+    full, value = _among(options, name, value)
+    return st.select_slider(
+        label,
+        options,
+        value,
+        key=full,
+        help=help,
+        format_func=format_func,
+        bind="query-params",
+        persist_state="session",
+    )
+
+
+def number(label: str, low: int, high: int, value: int, *, name: str, help: str | None = None) -> int:
+    """Show a box for a whole number, bound to the URL."""
+    full = key(name)
+    if not low <= st.session_state.get(full, value) <= high:
+        st.session_state[full] = value
+    return st.number_input(
+        label, low, high, begun(full, value), key=full, help=help, bind="query-params", persist_state="session"
+    )
 
 
 def choice(
@@ -83,7 +130,7 @@ def select(
     )
 
 
-def _among(options: Sequence[str], name: str, default: str | None) -> tuple[str, str]:
+def _among(options: Sequence, name: str, default) -> tuple[str, Any]:
     """Return a control's key and its default; a stored value that is no option any more gives way to the default.
 
     The default goes to the widget too, not only to the session: a bound widget leaves its default out of the URL,
@@ -92,7 +139,7 @@ def _among(options: Sequence[str], name: str, default: str | None) -> tuple[str,
     full, default = key(name), options[0] if default is None else default
     if full in st.session_state and st.session_state[full] not in options:
         st.session_state[full] = default
-    return full, default
+    return full, begun(full, default)
 
 
 def head(label: str, heads: Sequence[Head], *, name: str, default: Head | None = None) -> Head:
@@ -102,22 +149,38 @@ def head(label: str, heads: Sequence[Head], *, name: str, default: Head | None =
 
 
 def token(label: str, model: TransformerBridge, default: str, *, name: str, help: str | None = None) -> int:
-    """Ask for one token of the vocabulary as text.
-
-    What is no single token is explained, and the last good one kept.  A ``default`` that cannot be typed
-    (a lone byte the model happens to predict) is replaced by a plain word.
-    """
+    """Ask for one token of the vocabulary as text; ``default`` stands in the box until the reader types another."""
     full = key(name)
-    default = default if _is_token(model, default) else " the"
-    text = st.text_input(label, default, key=full, help=help, live="300ms", persist_state="session")
+    text = st.text_input(
+        label, begun(full, default), key=full, help=help, live="300ms", bind="query-params", persist_state="session"
+    )
+    return _last_good(model, text or "", full, tokens.single_token(model, default))
+
+
+def token_or_guess(label: str, model: TransformerBridge, guess: int, *, name: str, help: str | None = None) -> int:
+    """Ask for one token as text; an empty box, as it is at first, means the model's guess and follows it."""
+    full = key(name)
+    text = st.text_input(
+        label,
+        begun(full, ""),
+        key=full,
+        placeholder=f"{tokens.label(model, guess)} (the model's guess)",
+        help=help,
+        live="300ms",
+        bind="query-params",
+        persist_state="session",
+    )
+    if text:
+        return _last_good(model, text, full, guess)
+    st.session_state.pop(f"{full} good", None)
+    return guess
+
+
+def _last_good(model: TransformerBridge, text: str, full: str, default: int) -> int:
+    """Return the one token that ``text`` is; what is no single token is explained, and the last good one kept."""
     good = f"{full} good"
     try:
-        st.session_state[good] = tokens.single_token(model, tokens.unescape(text or ""))
+        st.session_state[good] = tokens.single_token(model, tokens.unescape(text))
     except ValueError as error:
         st.caption(f":orange[{md(str(error))}]")
-        st.session_state.setdefault(good, tokens.single_token(model, default))
-    return st.session_state[good]
-
-
-def _is_token(model: TransformerBridge, text: str) -> bool:
-    return len(tokens.encode(model, tokens.unescape(text))) == 2
+    return st.session_state.get(good, default)

@@ -32,7 +32,7 @@ class Number:
         return any(abs(number - self.value) <= slack for number in arithmetic.readings(typed))
 
     def shown(self) -> str:
-        return f"{self.value:.6g}"
+        return f"{self.value:,.0f}" if float(self.value).is_integer() else f"{self.value:.6g}"
 
 
 @dataclass(frozen=True)
