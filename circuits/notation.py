@@ -67,6 +67,12 @@ MATRICES: dict[str, dict[Convention, Axes]] = {
 }
 """What may stand in a product: the axes of each matrix, rows first."""
 
+SHORT: dict[str, dict[Convention, str]] = {
+    "W_QK": {"ours": "W_Q @ W_K.T", "paper": "W_Q.T @ W_K"},
+    "W_OV": {"ours": "W_V @ W_O", "paper": "W_O @ W_V"},
+}
+"""Names for a product of two of them; the checker spells them out."""
+
 
 class Row(NamedTuple):
     """One line of the table of conventions; a product is written as one would type it."""
@@ -109,7 +115,7 @@ def parse(expression: str) -> tuple[Factor, ...]:
     """Read a product such as ``W_E @ W_Q @ W_K.T``; ``ᵀ`` and ``^T`` transpose too, ``·`` and spaces multiply.
 
     Raises:
-        ValueError: nothing was typed, or a piece is none of :data:`MATRICES`.
+        ValueError: nothing was typed, or a piece is none of :data:`MATRICES` or :data:`SHORT`.
     """
     pieces = [piece for piece in re.split(r"[@·*×\s]+", expression) if piece]
     if not pieces:
@@ -119,9 +125,19 @@ def parse(expression: str) -> tuple[Factor, ...]:
 
 def _factor(piece: str) -> Factor:
     name, transposed = re.fullmatch(r"(.*?)(\.T|ᵀ|\^T|\^\{T\})?", piece, re.DOTALL).groups()
-    if name not in MATRICES:
-        raise ValueError(f"{piece!r} is no matrix of this table: use {', '.join(MATRICES)}, each with .T if you like")
+    known = (*MATRICES, *SHORT)
+    if name not in known:
+        raise ValueError(f"{piece!r} is no matrix of this table: use {', '.join(known)}, each with .T if you like")
     return Factor(name, transposed is not None)
+
+
+def spelled_out(factors: tuple[Factor, ...], convention: Convention) -> tuple[Factor, ...]:
+    """Return the product with ``W_QK`` and ``W_OV`` written as the two matrices that they are."""
+    spelled: tuple[Factor, ...] = ()
+    for factor in factors:
+        whole = parse(SHORT[factor.name][convention]) if factor.name in SHORT else (factor._replace(transposed=False),)
+        spelled += transpose(whole) if factor.transposed else whole
+    return spelled
 
 
 def axes(factor: Factor, convention: Convention) -> Axes:
@@ -153,7 +169,7 @@ def check(expression: str, convention: Convention, sizes: Sizes) -> Product:
     Raises:
         ValueError: the expression cannot be read.
     """
-    factors = parse(expression)
+    factors = spelled_out(parse(expression), convention)
     shapes = [axes(factor, convention) for factor in factors]
     accident = ""
     for left, right, (_, inner), (outer, _) in zip(factors, factors[1:], shapes, shapes[1:], strict=False):

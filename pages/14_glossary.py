@@ -11,7 +11,7 @@ from pages import ui
 from pages.ui import registry
 from pages.ui.cached import glossary as cached
 
-EXAMPLES = ("W_Q.T @ W_K", "W_Q @ W_K.T", "W_O @ W_V", "W_K @ W_Q.T", "W_E @ W_K.T", "W_E @ W_V @ W_O @ W_U")
+EXAMPLES = ("W_Q.T @ W_K", "W_Q @ W_K.T", "W_O @ W_V", "W_K @ W_Q.T", "W_E @ W_K.T", "W_E @ W_QK @ W_E.T")
 BUILT = {page.slug: page for page in registry.built()}
 
 view = ui.begin("glossary")
@@ -48,7 +48,7 @@ with control:
         live="300ms",
         persist_state="session",
         max_chars=200,
-        help=f"{', '.join(notation.MATRICES)}; .T transposes, @ multiplies.",
+        help=f"{', '.join((*notation.MATRICES, *notation.SHORT))}; .T transposes, @ multiplies.",
     )
     st.caption("Try " + ", ".join(map(ui.code, EXAMPLES[1:])) + ".")
 with figure:

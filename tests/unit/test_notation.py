@@ -123,6 +123,41 @@ def test_what_cannot_be_read_is_named(expression, named):
         notation.check(expression, "ours", SIZES)
 
 
+@pytest.mark.parametrize("convention", ["ours", "paper"])
+@pytest.mark.parametrize(
+    ("short", "name"), [("W_QK", "QK matrix"), ("W_OV", "OV matrix"), ("W_QK.T", "transpose of the QK matrix")]
+)
+def test_qk_and_ov_may_be_named(convention, short, name, tensors):
+    named = tensors if convention == "ours" else notation.as_in_paper(tensors)
+    product = notation.check(short, convention, SIZES)
+    assert product.axes == ("d", "d")
+    assert f"the {name}" in product.verdict
+    W_QK, W_OV = (
+        (named["W_Q"] @ named["W_K"].T, named["W_V"] @ named["W_O"])
+        if convention == "ours"
+        else (named["W_Q"].T @ named["W_K"], named["W_O"] @ named["W_V"])
+    )
+    expected = {"W_QK": W_QK, "W_OV": W_OV, "W_QK.T": W_QK.T}[short]
+    spelled = " @ ".join(map(str, product.factors))
+    torch.testing.assert_close(notation.multiply(spelled, named), expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "convention", "name"),
+    [
+        ("W_E @ W_QK @ W_E.T", "ours", "QK circuit"),
+        ("W_E.T @ W_QK @ W_E", "paper", "QK circuit"),
+        ("W_E @ W_OV @ W_U", "ours", "OV circuit"),
+        ("W_U @ W_OV @ W_E", "paper", "OV circuit"),
+        ("A @ x @ W_OV", "ours", "head output"),
+    ],
+)
+def test_the_circuits_as_the_pages_write_them(expression, convention, name):
+    product = notation.check(expression, convention, SIZES)
+    assert product.verdict == f"This is the {name}."
+    assert not product.silent
+
+
 def test_a_size_of_zero_is_refused():
     with pytest.raises(ValueError, match="r = 0"):
         Sizes(n=5, V=11, d=7, r=0)
