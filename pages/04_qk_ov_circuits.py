@@ -265,7 +265,10 @@ ui.show_code(
     heads.value_weighted_pattern,
     heads.score_split,
     copying.ov_eigenvalues,
+    copying.copying_score,
     copying.null_eigenvalues,
+    call=f"copying_score(ov_eigenvalues(weights, Head{tuple(head)})).item()",
+    gives=score,
 )
 ui.limits(
     "The tables say what a head would do with bare tokens. On a text, positions, the other tokens in the softmax and, "
