@@ -10,17 +10,19 @@ import torch
 from circuits import tokens
 from circuits.charts import base
 from circuits.charts import superposition as charts
-from circuits.superposition import geometry, phase, toy
+from circuits.superposition import geometry, phase, sweep, toy
+from circuits.superposition.sweep import DENSITIES
 from pages import ui
 from pages.ui import live
 from pages.ui.cached import superposition as cached
+from pages.ui.questions import superposition as questions
 
 view = ui.begin("superposition")
 
 control, figure = st.columns([1, 2.6], gap="medium")
 with control:
     density = st.select_slider(
-        "Density 1 − S: how often a feature is present", cached.DENSITIES, 0.05, format_func="{:g}".format,
+        "Density 1 − S: how often a feature is present", DENSITIES, 0.05, format_func="{:g}".format,
         key=f"{view.page.slug}.density", persist_state="session",
     )  # fmt: skip
     left, right = st.columns(2)
@@ -32,26 +34,23 @@ with control:
     with st.popover("Importance and pairs", icon=":material/tune:"):
         decay = ui.slider("Importance decay: Iᵢ = decay to the power i", 0.5, 1.0, 0.9, step=0.05, name="decay")
         pairs = ui.choice("Features 0 and 1, 2 and 3, … are", toy.PAIRS, name="pairs")
-    key = (n, m, decay, activation, pairs)
-    trained = live.train("superposition sweep", key, lambda: cached.sweep(*key), "Training, all densities at once")
-if trained is None:
-    st.stop()
-
-toys = trained.last.toys
-model = toys[cached.DENSITIES.index(density)]
-D, norms = geometry.dimensionality(model.W), geometry.norms(model.W)
-stored = [int(geometry.stored(each.W)) for each in toys]
-with figure:
-    ready = ui.predict(
-        ui.Prediction(
-            "Five features, two dimensions, a ReLU, and inputs that are nearly always zero. How many features can the "
-            "model give back?",
-            ("2", "4", "5"),
-            "5",
-            "Rarely two at once: it stores all five, 72° apart, and the ReLU cuts off most of the mix-up.",
-        )
+    asked = sweep.Problem(n, m, decay, activation, pairs)
+    trained = live.train(
+        "superposition.sweep",
+        asked,
+        lambda: sweep.train(asked),
+        live.Trained(sweep.DEFAULT, cached.default_sweep()),
+        "All densities at once",
     )
-    if ready:
+
+n, m, decay, activation, pairs = trained.key  # what is shown, which may be an earlier training
+toys = trained.last.toys
+stored, at = [int(geometry.stored(each.W)) for each in toys], DENSITIES.index(density)
+model = toys[at]
+D, norms = geometry.dimensionality(model.W), geometry.norms(model.W)
+with figure:
+    live.earlier(trained, asked, f"{n} features in {m}, importance {decay:g} to the i, {activation}, {pairs}")
+    if ui.predict(questions.PREDICTION):
         one, two, three = st.columns([1.25, 1, 0.9], gap="small")
         with one:
             ui.chart(
@@ -78,14 +77,21 @@ with figure:
         with three:
             ui.chart(
                 charts.share_bars(D.numpy()),
-                f"{stored[cached.DENSITIES.index(density)]} features stored; the shares sum to {D.sum():.2f}.",
+                f"{stored[at]} features stored; the shares sum to {D.sum():.2f}.",
                 "Bars: the share of a dimension that each feature has",
                 key="shares",
             )
     ui.check(f"Σ Dᵢ − m, at most 0 (m = {m})", max(0.0, float(D.sum()) - m), 1e-4)
-    if activation == "linear" and decay < 1:
-        ui.check("features stored − m, in a linear model", abs(int(geometry.stored(model.W)) - m), 0)
-    if activation == "relu" and (n, m) == (5, 2) and decay >= 0.9 and density <= 0.05 and pairs == "independent":
+    if trained.finished and activation == "linear" and decay < 1:
+        ui.check("|features stored − min(n, m)|, in a linear model", abs(stored[at] - min(n, m)), 0)
+    if (
+        trained.finished
+        and activation == "relu"
+        and (n, m) == (5, 2)
+        and decay >= 0.9
+        and density <= 0.05
+        and pairs == "independent"
+    ):
         error = geometry.polygon_error(model.W)
         ui.check(f"worst angle − {360 / error.sides:.1f}°, in degrees", error.angle, 3)
         ui.check(f"worst |Dᵢ − 2/{error.sides}|", error.dimensionality, 0.02)
@@ -121,7 +127,7 @@ st.markdown("#### Features need sparsity")
 left, right = st.columns(2, gap="medium")
 with left:
     ui.chart(
-        charts.stored_by_density(cached.DENSITIES, stored, m, n, density),
+        charts.stored_by_density(DENSITIES, stored, m, n, density),
         "Dense on the left, sparse on the right. Only sparse features pass the dashed line; a linear model never.",
         "Curve: number of stored features by density",
         key="stored",
@@ -129,7 +135,7 @@ with left:
 with right:
     shares = [geometry.dimensionality(each.W)[geometry.norms(each.W) > geometry.STORED_NORM].tolist() for each in toys]
     ui.chart(
-        charts.shares_by_density(cached.DENSITIES, shares, "Stored features' shares"),
+        charts.shares_by_density(DENSITIES, shares, "Stored features' shares"),
         "Shares do not slide: they sit at the values of regular figures.",
         "Dots: the share of a dimension of every stored feature by density",
         key="strip",
@@ -148,15 +154,15 @@ with here:
     )
     i = float(importance)
     exact = cached.solution(p, i)
-    at, on = torch.tensor(p), torch.tensor(i)
+    point = torch.tensor(p), torch.tensor(i)
     st.dataframe(
         pd.DataFrame(
             {
                 "solution": [f"best found: {exact.kinds[0]}", "dedicated (closed form)", "pair, b = 0 (closed form)"],
                 "expected loss": [
                     exact.loss[0].item(),
-                    phase.dedicated_loss(at, on).item(),
-                    phase.unbiased_pair_loss(at, on).item(),
+                    phase.dedicated_loss(*point).item(),
+                    phase.unbiased_pair_loss(*point).item(),
                 ],
             }
         ),
@@ -164,9 +170,8 @@ with here:
     )
     w1, w2, b1, b2 = exact.theta[0].tolist()
     st.caption(f"Best found: w = ({w1:.2f}, {w2:.2f}), b = ({b1:.2f}, {b2:.2f}).")
-    fresh = ui.toggle("Train the points again, here", name="grid", help="132 settings, five starts each, all at once.")
-    run = live.train("superposition grid", 0, cached.grid, "Training the grid") if fresh else None
-theta = run.last.solution.theta if run else diagram.point_theta
+    shipped = live.Trained("grid", cached.Grid(1, 1, diagram.point_theta))  # the best of ten starts a point
+    theta = live.train("superposition.grid", "grid", cached.grid, shipped, "All points, five starts each").last.theta
 at_density, at_importance = diagram.point_density, diagram.point_importance
 kinds = [phase.kind(*row[:2]) for row in theta.tolist()]
 points = pd.DataFrame({"density": at_density.numpy(), "importance": at_importance.numpy(), "kind": kinds})
@@ -252,39 +257,7 @@ with right:
         "Tokens are sparse by nature, one a position. So the first thing a language model does is the toy's problem."
     )
 
-ui.exercises(
-    ui.Exercise(
-        "Five features form a regular pentagon. What share of a dimension has each?",
-        ui.Number(2 / 5, 0.005),
-        ("The shares of a tight figure sum to the number of dimensions.", "Five equal shares of two dimensions."),
-        "All five are equal and the figure is tight, so $5 D = 2$. Or $1 / \\sum_k \\cos^2(72° k) = 1 / 2.5$.",
-    ),
-    ui.Exercise(
-        "And each corner of a tetrahedron, four features in three dimensions?",
-        ui.Number(3 / 4, 0.005),
-        ("Again the shares sum to the number of dimensions.", "Four equal shares of three."),
-        "$4 D = 3$. The cosine of two corners is $-1/3$, and $1 / (1 + 3 \\cdot 1/9) = 3/4$.",
-    ),
-    ui.Exercise(
-        "Two features of importance 1, one dimension, and no bias for the pair. At which density are the pair and the "
-        "dedicated dimension equally good?",
-        ui.Number(phase.unbiased_boundary(torch.tensor(1.0)).item(), 0.005),
-        ("Pair: $p^2 (1 + I) / 6$. Dedicated: $I (p/3 - p^2/4)$.", "Set them equal and divide by $p$."),
-        "$p (1 + I)/6 = I/3 - I p/4$ gives $p = 2I / (1 + 2.5 I) = 2/3.5$. With a trained bias the pair wins longer.",
-    ),
-    ui.Exercise(
-        "A linear model has 20 features of falling importance, 5 dimensions, density 0.01. How many does it keep?",
-        ui.Number(5),
-        ("What does the ReLU do that a linear map cannot?", "Set the output to linear above and watch the curve."),
-        "Five. Without a ReLU nothing removes the interference, and the best is the top five: sparsity does not help.",
-    ),
-    ui.Exercise(
-        "Density 1, four features of falling importance, two dimensions, ReLU. How many are kept, usually?",
-        ui.Number(2),
-        ("At density 1 all features are present at once, always.", "Try it: n = 4, decay 0.7, density 1."),
-        "Two, the most important. Everything else would interfere on every single input.",
-    ),
-)
+ui.exercises(*questions.exercises())
 ui.show_code(toy.gradient, toy.train, geometry.dimensionality, phase.expected_loss)
 ui.limits(
     "The features were put in by us, independent and uniform. Whether a language model's own features are like that, "

@@ -12,12 +12,14 @@ from circuits import mlp, tokens
 from circuits.charts import base
 from circuits.charts import dictionary as charts
 from circuits.charts import superposition as toy_charts
-from circuits.dictionary import autoencoder, features, measures, truth
+from circuits.dictionary import autoencoder, features, search, truth
+from circuits.dictionary.search import L1S
 from circuits.superposition import geometry
 from pages import ui
 from pages.ui import live
 from pages.ui.cached import dictionary as cached
 from pages.ui.passages import passage
+from pages.ui.questions import dictionary_learning as questions
 
 view = ui.begin("dictionary_learning")
 slug = view.page.slug
@@ -31,37 +33,36 @@ def draw(model: autoencoder.Autoencoder) -> None:
 control, figure = st.columns([1, 2.4], gap="medium")
 with control:
     l1 = st.select_slider(
-        "Sparsity penalty λ", cached.L1S, 0.2, format_func="{:g}".format, key=f"{slug}.l1", persist_state="session"
+        "Sparsity penalty λ", L1S, 0.2, format_func="{:g}".format, key=f"{slug}.l1", persist_state="session"
     )
-    name = ui.choice("True features in dimensions", list(cached.TOYS), name="toy")
+    name = ui.choice("True features in dimensions", list(search.TOYS), name="toy")
     expansion = ui.select(
-        "Dictionary rows for each true feature", list(cached.EXPANSIONS), name="rows", default="as many"
+        "Dictionary rows for each true feature", list(search.EXPANSIONS), name="rows", default="as many"
     )
     resample = ui.toggle(
         "Restart silent rows", True, name="resample", help="At steps 300 and 600, rows that never fired begin anew."
     )
-    key = (name, expansion, resample)
-    found = live.train("dictionary search", key, lambda: cached.search(*key), "Training, all λ at once")
-if found is None:
-    st.stop()
+    asked = search.Question(name, expansion, resample)
+    trained = live.train(
+        "dictionary_learning.search",
+        asked,
+        lambda: cached.train(asked),
+        live.Trained(search.DEFAULT, cached.default_search()),
+        "All λ at once",
+    )
 
-at = cached.L1S.index(l1)
-report, known = found.last.report, cached.known(name)
-dictionary = found.last.model[at]
+name, expansion, resample = trained.key  # what is shown, which may be an earlier training
+at = L1S.index(l1)
+report, known = trained.last.report, trained.last.known
+dictionary = trained.last.model[at]
 cosines = truth.match(known.W, dictionary.W_dec)
 n, m = known.W.shape
 n_stored = int(geometry.stored(known.W))
+shrinkage = float(report.shrinkage[at])
 with figure:
-    ready = ui.predict(
-        ui.Prediction(
-            "The autoencoder sees hidden vectors, never the features. With hardly any penalty it rebuilds them almost "
-            "perfectly. Has it then found the features?",
-            ("Yes", "No"),
-            "No",
-            "Many dictionaries rebuild the vectors. Only with enough penalty do the true directions pay best.",
-        )
-    )
-    if ready:
+    silent = "restarted" if resample else "left alone"
+    live.earlier(trained, asked, f"{name}, {expansion} rows, silent ones {silent}")
+    if ui.predict(questions.PREDICTION):
         left, right = st.columns([1.2, 1], gap="small")
         with left:
             if m == 2:
@@ -80,7 +81,7 @@ with figure:
                 )
         with right:
             ui.chart(
-                charts.frontier(cached.L1S, report.l0.tolist(), report.error.tolist(), report.true_l0, at),
+                charts.frontier(L1S, report.l0.tolist(), report.error.tolist(), report.true_l0, at),
                 "More λ: fewer active features, more error.",
                 "Curve: reconstruction error against L0 for every λ",
                 key="frontier",
@@ -100,8 +101,10 @@ ui.idea(
     "The penalty $\\lambda \\sum f_i$ (**L1**) makes most activations zero. **L0** counts those that are not. Rows "
     "have length 1: otherwise halving $f$ and doubling the row would escape the penalty. A row that never fires is "
     "**dead**.\n\n"
-    "The penalty has a price even where the direction is right: each activation comes out too small by $\\lambda/2$ "
-    "(**shrinkage**).",
+    "The penalty has a price even where the direction is right: an activation comes out too small (**shrinkage**), "
+    "by exactly $\\lambda/2$ where nothing interferes. "
+    f"Here, at $\\lambda = {l1:g}$, it is `{shrinkage:.3f}`, against $\\lambda/2 =$ `{l1 / 2:.3f}`"
+    + ("." if name == "20 in 10" else ": features that are not orthogonal add their interference."),
     r"f = \mathrm{relu}((x - b_{dec}) W_{enc} + b_{enc}),\ \hat x = f\,W_{dec} + b_{dec},\quad "
     r"L = \|x - \hat x\|^2 + \lambda \sum_i f_i",
     {"x": f"a vector, {m} numbers", "f": f"activations, {dictionary.n_features}", "W_{dec}": "one row a feature"},
@@ -115,14 +118,15 @@ with by_hand:
         "the derivative $-2 (1 - f) + 0.3$, zero at $f = 1 - 0.15 = 0.85$.\n\nIf $a < \\lambda/2$, the best is "
         "$f = 0$: weak features vanish altogether.",
     )
-    if name == "20 in 10":
-        ui.check("|a − f − λ/2|, measured on features present alone", abs(float(report.shrinkage[at]) - l1 / 2), 0.02)
+    if name == "20 in 10" and trained.finished:
+        ui.check("|a − f − λ/2|, measured on features present alone", abs(shrinkage - l1 / 2), 0.02)
     else:
-        ui.measure("a − f, features present alone", f"{report.shrinkage[at]:.3f}", f"against λ/2 = `{l1 / 2:.3f}`")
+        ui.measure("a − f, features present alone", f"{shrinkage:.3f}", f"against λ/2 = `{l1 / 2:.3f}`")
 with shrinks:
     ui.chart(
-        charts.shrinkage(cached.L1S, report.shrinkage.tolist(), at),
-        "Dashed: λ/2. With 20 in 10 (pairs, no other interference) the dots lie on it; interference adds to it.",
+        charts.shrinkage(L1S, report.shrinkage.tolist(), at),
+        "Dashed: λ/2. With 20 in 10 (pairs, no other interference) the dots lie on it; elsewhere interference moves "
+        "them, most of all at small λ, where the rows are not the true features.",
         "Points: measured shrinkage for every λ, with the closed form",
         key="shrinkage",
     )
@@ -220,12 +224,13 @@ with ui.readable_errors():
     rows = pd.DataFrame({"held-out novels, stored": held_out, "sample prose, computed here": cached.on_prose()}).T
     st.dataframe(rows[list(columns)].rename(columns=columns), width="stretch")
     ui.measure("loss recovered on the sample prose", f"{cached.on_prose()['loss_recovered']:.3f}")
-    neurons = cached.neurons_on_prose()
+    neurons, l0 = cached.neurons_on_prose(), cached.on_prose()["l0"]
     ui.measure(
         "neurons active at once, without any dictionary",
         f"{neurons.l0:.1f}",
-        f"({neurons.silent} of {weights.W_in.shape[-1]:,} neurons are silent on this prose). Compare L0: a dictionary "
-        "that needs more features than there are active neurons has not made the layer sparser.",
+        f"({neurons.silent} of {weights.W_in.shape[-1]:,} neurons are silent on this prose). "
+        f"The dictionary has `{l0:.1f}` features active at once on the same prose, `{l0 / neurons.l0:.2f}` times as "
+        "many: " + ("it makes the layer sparser." if l0 < neurons.l0 else "it does **not** make the layer sparser."),
     )
     seen = text.contexts.activation[:, 0] > 0
     one_token = float((text.purity[seen] == 1).float().mean())
@@ -235,48 +240,7 @@ with ui.readable_errors():
         "detectors of a token, for which no dictionary is needed. What the rest mean, if anything, is for you to judge."
     )
 
-ui.exercises(
-    ui.Exercise(
-        "A feature points exactly along its row and has activation a = 1. With λ = 0.3, which f does the loss choose?",
-        ui.Number(measures.shrunk(torch.tensor(1.0), 0.3).item(), 0.001),
-        ("The loss is $(1 - f)^2 + 0.3 f$.", "Set its derivative to zero."),
-        "$-2 (1 - f) + 0.3 = 0$ gives $f = 0.85$, that is $a - \\lambda/2$.",
-    ),
-    ui.Exercise(
-        "Why must the rows of W_dec have length 1?",
-        ui.Choice(
-            (
-                "Otherwise f shrinks, the rows grow, and the penalty is escaped",
-                "Otherwise the encoder could not be linear",
-                "Otherwise dead features could not be counted",
-            ),
-            "Otherwise f shrinks, the rows grow, and the penalty is escaped",
-        ),
-        ("What happens to the reconstruction if $f$ is halved and the row doubled?", "And to the penalty?"),
-        "The reconstruction stays, the penalty halves. Without the constraint λ would mean nothing.",
-    ),
-    ui.Exercise(
-        "There are 2m true features in m dimensions, and the dictionary has m rows. Can all of them be found?",
-        ui.Choice(("Yes", "No"), "No"),
-        ("One row has one direction.", "Choose 'half' as many rows above and count."),
-        "m rows point at m features at most. How many there are to find, nobody knows in a real model.",
-    ),
-    ui.Exercise(
-        "What is the density of a dead feature?",
-        ui.Number(0),
-        ("Density is the share of samples in which a feature is active.", "A dead one is active in none."),
-        "Zero, on the samples that were looked at. On more text a very rare feature may turn out to be alive.",
-    ),
-    *(
-        ui.Exercise(
-            "From the table's three losses on the held-out novels: what share of the loss is recovered?",
-            ui.Number(real.config["held_out"]["loss_recovered"], 0.006),
-            ("Compare with having no MLP at all.", "$(L_{zero} - L_{dictionary}) / (L_{zero} - L_{model})$."),
-            "How much of the way from no MLP to the whole MLP is kept. It does not say that the features are right.",
-        )
-        for _ in filter(None, [real])
-    ),
-)
+ui.exercises(*questions.exercises(real and real.config["held_out"]["loss_recovered"]))
 ui.show_code(autoencoder.update, autoencoder.resample, truth.report, features.losses)
 ui.limits(
     "A dictionary is not the truth: other λ, seeds and sizes give other features, and a good reconstruction makes "
@@ -285,7 +249,7 @@ ui.limits(
 )
 ui.takeaways(
     "With the right penalty a sparse autoencoder finds features known to be there; with too little, others.",
-    "L1 shrinks every activation by λ/2 or more; lower L0 is not better by itself.",
+    "L1 makes activations too small: by λ/2 where features do not interfere. Lower L0 is not better by itself.",
     "On a real model: measure L0, the loss recovered and the dead, and read random features, not chosen ones.",
 )
 ui.end(view)

@@ -1,4 +1,4 @@
-"""``python -m circuits.dictionary train --corpus DIR`` / ``python -m circuits.dictionary contexts``."""
+"""``python -m circuits.dictionary {train --corpus DIR, contexts, search}``: make what page 12 shows again."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from circuits import models, tokens
-from circuits.dictionary import shipped
+from circuits.dictionary import search, shipped
 from circuits.training import corpus
 from circuits.weights import Weights
 
@@ -51,7 +51,7 @@ def contexts() -> None:
 
 
 def main() -> None:
-    """Run one command of the dictionary: train it, or index its contexts."""
+    """Run one command: train the dictionary, index its contexts, or search for known features."""
     parser = argparse.ArgumentParser(prog="python -m circuits.dictionary", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train", help="train, measure and save the autoencoder, then index its contexts")
@@ -59,7 +59,10 @@ def main() -> None:
     training.add_argument("--steps", type=int, default=shipped.Recipe.steps)
     training.add_argument("--l1", type=float, default=shipped.Recipe.l1)
     commands.add_parser("contexts", help="index the top contexts of every feature again")
+    commands.add_parser("search", help="train the toy that page 12 opens with, and search for its features")
     given = parser.parse_args()
+    if given.command == "search":
+        return search.write()
     if given.command == "train":
         train(given.corpus, shipped.Recipe(steps=given.steps, l1=given.l1))
     contexts()

@@ -12,5 +12,6 @@ columns, calls it ``WᵀW``) holds the norms on its diagonal and the interferenc
 * :mod:`~circuits.superposition.toy` - the data, the model, and its training, many models at once.
 * :mod:`~circuits.superposition.geometry` - norms, dimensionality, angles of a trained ``W``.
 * :mod:`~circuits.superposition.phase` - two features, one dimension: losses by quadrature, the boundary.
-* :mod:`~circuits.superposition.shipped` - the two precomputed files, and the commands that make them.
+* :mod:`~circuits.superposition.sweep` - one problem at ten densities, trained together.
+* :mod:`~circuits.superposition.shipped` - the precomputed files, and the commands that make them.
 """

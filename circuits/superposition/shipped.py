@@ -1,5 +1,6 @@
-"""The two results that take minutes, kept under ``assets/toy_models`` with the code that makes them.
+"""Results that nobody should wait for, kept under ``assets/toy_models`` with the code that makes them.
 
+``python -m circuits.superposition sweep`` writes ``sweep.safetensors``: what page 11 opens with (some seconds).
 ``python -m circuits.superposition phase`` writes ``phase.json``: the boundary of the phase diagram and a
 grid of trained models over it (about two minutes).  ``python -m circuits.superposition uniform`` writes
 ``uniform.safetensors``: 400 equally important features in 30 dimensions at many densities (about ten
@@ -14,14 +15,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
-from circuits.superposition import phase, toy
+from circuits.superposition import phase, sweep, toy
+from circuits.superposition.sweep import Sweep
+from circuits.superposition.toy import Toys
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "toy_models"
+REMAKE = "python -m circuits.superposition {}"
 
 BOUNDARY_IMPORTANCES = torch.logspace(-1, 0, 21)
 """The curve is found for I ≤ 1 and mirrored: exchanging the features turns I into 1/I."""
@@ -77,19 +82,48 @@ def uniform(assets: Path = ASSETS) -> Uniform:
     config = json.loads(_read(assets / "uniform.json", "uniform"))
     content = _read(assets / "uniform.safetensors", "uniform")
     if hashlib.sha256(content).hexdigest() != config["sha256"]:
-        raise ValueError(f"{assets / 'uniform.safetensors'} is damaged. {_restore('uniform')}")
+        raise ValueError(f"{assets / 'uniform.safetensors'} is damaged. {_restore(REMAKE.format('uniform'))}")
     return Uniform(tuple(config["densities"]), load_safetensors(content)["W"].float())
+
+
+def default_sweep(assets: Path = ASSETS) -> Sweep:
+    """Read the sweep of the problem that page 11 opens with.
+
+    Raises:
+        ValueError: the file cannot be read; the message names the command that makes it again.
+    """
+    state = read_tensors(assets / "sweep.safetensors", REMAKE.format("sweep"))
+    return Sweep(sweep.STEPS, sweep.STEPS, Toys(sweep.DEFAULT.settings, state["W"], state["b"]))
+
+
+def read_tensors(path: Path, remake: str) -> dict[str, Tensor]:
+    """Read a file of tensors.
+
+    Raises:
+        ValueError: it is missing or cut short; the message names ``remake``, the command that makes it again.
+    """
+    try:
+        return load_safetensors(path.read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read ({error}). {_restore(remake)}") from error
 
 
 def _read(path: Path, command: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error}). {_restore(command)}") from error
+        raise ValueError(f"{path} cannot be read ({error}). {_restore(REMAKE.format(command))}") from error
 
 
-def _restore(command: str) -> str:
-    return f"Restore it: git checkout -- assets/toy_models   (or: python -m circuits.superposition {command})"
+def _restore(remake: str) -> str:
+    return f"Restore it: git checkout -- assets/toy_models   (or: {remake})"
+
+
+def write_sweep(assets: Path = ASSETS) -> None:
+    """Train the problem that page 11 opens with, write ``sweep.safetensors``."""
+    assets.mkdir(parents=True, exist_ok=True)
+    *_, last = tqdm(sweep.train(sweep.DEFAULT), desc="sweep", total=sweep.REPORTS)
+    (assets / "sweep.safetensors").write_bytes(save({"W": last.trained.W, "b": last.trained.b}))
 
 
 def write_phase(assets: Path = ASSETS) -> None:

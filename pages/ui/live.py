@@ -1,72 +1,170 @@
-"""Training in front of the reader: a progress bar, a stop, one run at a time, results shared.
+"""Training in front of the reader, on pages 11 and 12: a bar and a stop, while the page stays whole.
 
-A training is a generator of progress reports (with ``step`` and ``steps``).  Its last report is kept for all
-readers under a plain key, so that the usual settings are trained once a server.  The reader's own last report is
-kept in the session, so that "Stop" keeps what there is.
+A training is a generator of progress reports (with ``step`` and ``steps``).  It belongs to the server, not to the
+reader who began it: all who look at the same key look at the same run.  Nobody's script waits for it.  A timer of
+the page asks for one short slice after another, in turn with other runs; a run that nobody asks for rests where it
+is, and goes on from there when somebody does.  Until it is done the page shows what it had: the reader's last
+finished training at this place, or the shipped one.
 """
 
+import itertools
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import streamlit as st
 
-KEPT = 48
-"""Finished trainings that are remembered; the oldest goes first."""
+from circuits.training_queue import TrainingQueue
+from pages.ui.cached.phase_change import queue
 
-WAIT = 0.3
-"""Seconds between looks at whether the processor is free; each is a chance for "Stop" to be heard."""
+SLICE, TICK = 0.6, 0.8
+"""Seconds of training before the bar is drawn again, and between two such slices."""
+
+KEPT = 128
+"""Runs that are remembered on a server; the one that was looked at longest ago goes first."""
 
 
 class Trained(NamedTuple):
-    """The last report of a training, and whether it ran to the end."""
+    """What there is to show: the last report of the training of ``key``, and whether it ran to the end.
 
+    ``key`` is not the key that was asked for while that one has nothing to show yet.
+    """
+
+    key: Hashable
     last: object
-    finished: bool
+    finished: bool = True
+
+
+@dataclass
+class Run:
+    """One training, shared by all who look at it."""
+
+    reports: Iterator
+    last: object = None
+    ticket: int | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def finished(self) -> bool:
+        return self.last is not None and self.last.step == self.last.steps
+
+    def advance(self, queue: TrainingQueue) -> int:
+        """Train for one slice if it is this run's turn, and return how many runs are before it.
+
+        Where another reader's slice of this same run is under way there is nothing to do.
+        """
+        if self.finished or not self.lock.acquire(blocking=False):
+            return 0
+        try:
+            before = None if self.ticket is None else queue.place(self.ticket)
+            if before is None:  # new, or at rest since nobody looked
+                self.ticket = queue.join()
+                before = queue.place(self.ticket)
+            end = time.monotonic() + SLICE
+            while not (before or self.finished) and time.monotonic() < end:
+                self.last = next(self.reports)
+                queue.place(self.ticket)
+        finally:
+            self.lock.release()
+        if self.finished:
+            self.rest(queue)
+        return before
+
+    def rest(self, queue: TrainingQueue) -> None:
+        """Give the turn to another run; whoever still looks at this one asks for a new place."""
+        if self.ticket is not None:
+            queue.leave(self.ticket)
 
 
 @st.cache_resource(show_spinner=False)
-def _shared() -> tuple[threading.Lock, OrderedDict]:
+def _runs() -> tuple[threading.Lock, OrderedDict[tuple[str, Hashable], Run]]:
     return threading.Lock(), OrderedDict()
 
 
-def train(name: str, key: Hashable, start: Callable[[], Iterator], words: str = "Training") -> Trained | None:
-    """Return the training of ``key``, running it here if nobody has yet; None if it was stopped before any report.
+def run_of(name: str, key: Hashable, start: Callable[[], Iterator]) -> Run:
+    """Return the server's run of ``key`` at ``name``; a new one has not begun."""
+    lock, runs = _runs()
+    with lock:
+        run = runs.setdefault((name, key), Run(start()))  # a generator does nothing until it is asked
+        runs.move_to_end((name, key))
+        while len(runs) > KEPT:
+            runs.popitem(last=False)
+    return run
 
-    ``name`` is the place on the page (one training at a time there).  While it runs, the caller's place shows a
-    bar and a stop; a moved control ends it too, as every rerun does.
+
+def train(
+    name: str, key: Hashable, start: Callable[[], Iterator], shipped: Trained, words: str = "Training"
+) -> Trained:
+    """Return what is to be shown for ``key``, and see to it that it is trained if it is not the shipped one.
+
+    ``name`` is the place on a page and begins with the page's slug, so that "reset this page" forgets it: one
+    training at a time there.  ``shipped`` was trained beforehand; its own key is trained only when asked for.
+    The caller's place shows where it came from, or a bar and a stop.
     """
-    lock, results = _shared()
-    stopped, partial = f"{name} stopped", f"{name} partial"
-    if (name, key) in results:
-        return Trained(results[name, key], True)
-    if st.session_state.get(stopped) == key:
-        again, note = st.columns([1, 2], vertical_alignment="center")
-        again.button("Train again", key=f"{name} again", on_click=st.session_state.pop, args=(stopped, None))
-        mine, last = st.session_state.get(partial, (None, None))
-        if mine != key:
-            note.caption("Stopped before there was anything to show.")
-            return None
-        note.caption(f"Stopped at step {last.step:,} of {last.steps:,}.")
-        return Trained(last, False)
-    place = st.empty()
-    with place.container():
-        row, button = st.columns([4, 1], vertical_alignment="center")
-        bar = row.progress(0.0, f"{words} …")
-        button.button("Stop", key=f"{name} stop", on_click=st.session_state.__setitem__, args=(stopped, key))
-    while not lock.acquire(timeout=WAIT):
-        bar.progress(0.0, "Waiting: another reader's training is running …")
-    try:
-        # A rerun (Stop, a moved control) is raised inside bar.progress: the lock is given back all the same.
-        for now in start() if (name, key) not in results else ():
-            st.session_state[partial] = (key, now)
-            bar.progress(now.step / now.steps, f"{words}: step {now.step:,} of {now.steps:,}")
-            if now.step == now.steps:
-                results[name, key] = now
-        while len(results) > KEPT:
-            results.popitem(last=False)
-    finally:
-        lock.release()
-    place.empty()
-    return Trained(results[name, key], True)
+    state, asked, stopped, shown = st.session_state, f"{name}.asked", f"{name}.stopped", f"{name}.shown"
+    run = run_of(name, key, start)
+    _leave_the_last(f"{name}.run", run)
+    now = state.get(shown, shipped)
+    if run.finished:
+        now = Trained(key, run.last)
+        st.caption(f":material/check: Trained on this server, {run.last.steps:,} steps.")
+    elif key == shipped.key and state.get(asked) != key:
+        now = shipped
+        st.caption("Trained beforehand, by the same code.")
+        st.button("Train it here", icon=":material/play_arrow:", key=f"{name}.go", on_click=_ask, args=(name, key))
+    elif state.get(stopped) == key:
+        if run.last is not None:
+            now = Trained(key, run.last, False)
+        step = "before its first report" if run.last is None else f"at step {run.last.step:,} of {run.last.steps:,}"
+        st.caption(f"Stopped {step}.")
+        st.button("Go on", icon=":material/play_arrow:", key=f"{name}.go", on_click=_ask, args=(name, key))
+    else:
+        st.fragment(run_every=TICK)(_watch)(name, key, run, words, itertools.count())
+    if now.finished:
+        state[shown] = now
+    return now
+
+
+def earlier(trained: Trained, key: Hashable, words: str) -> None:
+    """Say above a figure that it shows an earlier training, described by ``words``, and not yet that of ``key``."""
+    if trained.key != key:
+        st.markdown(f":orange-badge[:material/history: Still shown] {words}, until yours is trained.")
+
+
+def _ask(name: str, key: Hashable) -> None:
+    st.session_state[f"{name}.asked"] = key
+    st.session_state.pop(f"{name}.stopped", None)
+
+
+def _leave_the_last(name: str, run: Run) -> None:
+    """Let the run rest that this reader looked at before he moved a control: it must not keep his next one waiting."""
+    last = st.session_state.get(name)
+    if last is not None and last is not run:
+        last.rest(queue())
+    st.session_state[name] = run
+
+
+def _watch(name: str, key: Hashable, run: Run, words: str, calls: Iterator[int]) -> None:
+    """Draw bar and stop; ask for a slice each time but the first, which leaves the page to be drawn."""
+    stopped = f"{name}.stopped"
+    if st.session_state.get(stopped) == key:  # pressed in here: the timer is the whole page's to end
+        run.rest(queue())
+        st.rerun()
+    bar = st.empty()
+    _bar(bar, run, words)
+    press = st.session_state.__setitem__
+    st.button("Stop", icon=":material/stop:", key=f"{name}.stop", on_click=press, args=(stopped, key))
+    if next(calls) == 0:
+        return
+    before = run.advance(queue())
+    if run.finished:
+        st.rerun()
+    _bar(bar, run, f"Waiting: {before} before you" if before else words)
+
+
+def _bar(place, run: Run, words: str) -> None:
+    done, text = (0.0, " …") if run.last is None else (run.last.step / run.last.steps, f": step {run.last.step:,}")
+    place.progress(done, words + text)

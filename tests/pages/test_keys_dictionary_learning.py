@@ -1,12 +1,14 @@
 """Every exercise of page 12 by another route, and what the page says of a feature."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from circuits import models, sample_text
+from circuits.dictionary import search, shipped
 
 ROOT = models.ASSETS.parent
 
@@ -54,6 +56,19 @@ def test_the_neurons_own_sparsity_stands_beside_the_dictionarys(page):
     text = "\n".join(element.value for element in page.markdown)
     assert f"without any dictionary = `{active.sum(-1).float().mean():.1f}`" in text
     assert f"({int((~active.any(0)).sum())} of 1,024 neurons are silent" in text
+    encode = shipped.load().model.encode
+    l0 = (encode(cache["blocks.0.mlp.hook_post"].flatten(0, 1)) > 0).sum(-1).float().mean().item()
+    assert f"has `{l0:.1f}` features active at once" in text
+    assert ("it makes the layer sparser" in text) == (l0 < active.sum(-1).float().mean().item())
+    assert ("does **not** make the layer sparser" in text) != ("it makes the layer sparser" in text)
+
+
+def test_the_price_of_the_penalty_is_measured(page):
+    """At the default λ = 0.2 interference makes it twice the λ/2 of the closed form."""
+    text = "\n".join(element.value for element in page.markdown)
+    measured = float(re.search(r"Here, at \$\\lambda = 0.2\$, it is `([\d.]+)`", text)[1])
+    assert measured == pytest.approx(search.load().report.shrinkage[search.L1S.index(0.2)].item(), abs=5e-4)
+    assert measured > 0.1 + 0.02
 
 
 def test_any_feature_can_be_looked_at(page):

@@ -7,6 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from circuits import models
+from circuits.superposition import sweep
+from tests.pages.test_live import finish
 
 ROOT = models.ASSETS.parent
 
@@ -62,9 +64,18 @@ def test_checks_are_green_and_the_typed_text_is_shown(page):
     assert "Nearest to `·London`" in "\n".join(element.value for element in page.markdown)
 
 
-def test_a_linear_model_shows_its_check(page):
-    page.segmented_control(key="superposition.activation").set_value("linear").run()
-    assert not page.exception
-    text = "\n".join(element.value for element in page.markdown)
-    assert "in a linear model" in text
+@pytest.mark.parametrize(("n", "m"), [(5, 2), (2, 5)])
+def test_a_linear_model_shows_its_check(n, m):
+    """Also with room for all of its features."""
+    problem = sweep.Problem(n, m, activation="linear")
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=240)
+    for name, value in (("n", n), ("m", m), ("activation", "linear")):
+        at.session_state[f"superposition.{name}"] = value
+    at.run()
+    at.switch_page("pages/11_superposition.py").run()
+    finish("superposition.sweep", problem)
+    at.run()
+    assert not at.exception
+    text = "\n".join(element.value for element in at.markdown)
+    assert "holds] |features stored − min(n, m)|, in a linear model" in text
     assert "red-badge" not in text

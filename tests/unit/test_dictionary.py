@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from circuits import contexts, mlp
-from circuits.dictionary import autoencoder, features, measures, shipped, truth
+from circuits.dictionary import autoencoder, features, measures, search, shipped, truth
 from circuits.dictionary.autoencoder import Autoencoder
 from circuits.superposition import geometry, toy
 from circuits.weights import forward
@@ -118,6 +118,35 @@ def test_report_counts_what_it_says(known, trained):
     f = trained[1].encode(h)
     assert report.l0[1].item() == pytest.approx((f > 0).sum().item() / len(f), abs=1e-4)
     assert report.dead[1].item() == ((f > 0).sum(0) == 0).sum()
+
+
+REMADE = 0.02
+"""Cosines, and overlaps of the known toy, of one training made twice: sums in another order."""
+
+
+def test_shipped_search_is_what_the_code_finds():
+    theirs = search.load()
+    known = search.known(search.DEFAULT.toy)
+    assert (known.W @ known.W.T - theirs.known.W @ theirs.known.W.T).abs().max() < REMADE
+    *_, ours = search.train(search.DEFAULT, theirs.known)
+    assert ours.step == ours.steps == theirs.steps
+    clear = [search.L1S.index(l1) for l1 in (0.15, 0.2, 0.3)]  # a smaller penalty leaves the rows undecided
+    best = [truth.match(theirs.known.W, found.model.W_dec).amax(-1)[clear] for found in (ours, theirs)]
+    assert (best[0] - best[1]).abs().max() < REMADE
+
+
+def test_shipped_search_shows_what_its_page_claims():
+    report, at = search.load().report, search.L1S.index(0.2)
+    assert report.recovered[at] == 20
+    assert report.mean_max_cosine[at] > 0.95
+    assert report.recovered[0] < 19  # hardly any penalty: a good reconstruction from wrong directions
+    assert report.explained[0] > 0.99
+    assert report.shrinkage[at] > 0.2 / 2 + 0.02
+
+
+def test_a_missing_search_names_its_command(tmp_path):
+    with pytest.raises(ValueError, match="dictionary search"):
+        search.load(tmp_path)
 
 
 def test_a_dictionary_of_m_rows_cannot_hold_2m_features():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from circuits.superposition import geometry, phase, shipped, toy
+from circuits.superposition import geometry, phase, shipped, sweep, toy
 
 EXACT = 1e-10
 """Identities in float64."""
@@ -15,6 +15,10 @@ QUADRATURE = 2e-4
 
 PENTAGON_ANGLE, PENTAGON_DIMENSIONALITY = 3.0, 0.02
 """How regular a trained pentagon must be: sampling noise of the last steps moves angles by about one degree."""
+
+
+REMADE = 0.02
+"""Overlaps ``W Wᵀ`` of one training made twice: sums in another order, damped again near the minimum."""
 
 
 @pytest.fixture
@@ -228,7 +232,44 @@ def test_shipped_trained_points_lie_on_the_side_the_boundary_says():
     assert (pair == diagram.pair_wins(p, importance))[clear].all()
 
 
+@pytest.mark.parametrize("density", [1.0, 0.05])
+def test_shipped_sweep_is_what_the_code_trains(density):
+    """One density alone, which is the same training as all together."""
+    at, sweep_here = sweep.DENSITIES.index(density), shipped.default_sweep()
+    *_, last = toy.train(sweep.DEFAULT.settings[at : at + 1], seeds=8, steps=sweep.STEPS, every=sweep.STEPS)
+    ours, theirs = last.toys.W[0], sweep_here.trained.W[at]
+    # A rotation of the hidden space changes nothing and is not damped; overlaps are.
+    assert (ours @ ours.mT - theirs @ theirs.mT).abs().max() < REMADE
+    assert (last.toys.b[0] - sweep_here.trained.b[at]).abs().max() < REMADE
+
+
+def test_shipped_sweep_shows_what_its_page_claims():
+    toys = shipped.default_sweep().toys
+    assert tuple(each.setting for each in toys) == sweep.DEFAULT.settings
+    stored = [int(geometry.stored(each.W)) for each in toys]
+    assert stored[0] == 2  # dense: as many as dimensions
+    assert stored[-1] == 5  # sparse: all
+    assert stored == sorted(stored)
+    error = geometry.polygon_error(toys[sweep.DENSITIES.index(0.05)].W)
+    assert (error.sides, error.angle < PENTAGON_ANGLE) == (5, True)
+
+
+def test_a_sweep_reports_its_way(tmp_path):
+    found = list(sweep.train(sweep.Problem(3, 2), steps=60))
+    assert [now.step for now in found] == list(range(2, 61, 2))
+    assert len(found[-1].toys) == len(sweep.DENSITIES)
+
+
+def test_a_damaged_file_names_its_command(tmp_path):
+    content = (shipped.ASSETS / "sweep.safetensors").read_bytes()
+    (tmp_path / "sweep.safetensors").write_bytes(content[:-8])
+    with pytest.raises(ValueError, match="superposition sweep"):
+        shipped.default_sweep(tmp_path)
+
+
 def test_a_missing_file_names_its_command(tmp_path):
+    with pytest.raises(ValueError, match="superposition sweep"):
+        shipped.default_sweep(tmp_path)
     with pytest.raises(ValueError, match="superposition phase"):
         shipped.phase_diagram(tmp_path)
     with pytest.raises(ValueError, match="superposition uniform"):

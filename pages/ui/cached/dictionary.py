@@ -8,52 +8,29 @@ import torch
 
 from circuits import contexts, mlp, sample_text
 from circuits.contexts import Contexts
-from circuits.dictionary import autoencoder, features, measures, shipped, truth
-from circuits.dictionary.autoencoder import Autoencoder
+from circuits.dictionary import features, measures, search, shipped
+from circuits.dictionary.search import Question, Search
 from circuits.dictionary.shipped import Dictionary
-from circuits.dictionary.truth import Report
-from circuits.superposition import toy
 from circuits.superposition.toy import Toy
 from pages.ui import cached
 from pages.ui.cached.mlp import AFTER, BEFORE, Passage
 
-L1S = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)
-"""The stops of the λ slider: all are trained together, so that moving it waits for nothing."""
 
-TOYS = {
-    "20 in 6": toy.Setting(20, 6, density=0.03),
-    "20 in 10": toy.Setting(20, 10, density=0.05),
-    "5 in 2": toy.Setting(5, 2, density=0.05),
-}
-EXPANSIONS = {"half": 0.5, "as many": 1.0, "twice": 2.0, "four times": 4.0}
-STEPS, RESAMPLE_AT = 1200, (300, 600)
+@st.cache_resource(show_spinner=False, max_entries=1)
+def default_search() -> Search:
+    """What the page opens with."""
+    return search.load()
 
 
-@st.cache_resource(show_spinner=False, max_entries=len(TOYS))
+@st.cache_resource(show_spinner=False, max_entries=len(search.TOYS))
 def known(name: str) -> Toy:
-    """The toy whose features are to be found again (about a second of training)."""
-    return toy.fit(TOYS[name], seeds=4, steps=1000)
+    """The toy whose features are to be found again: the shipped one, or about a second of training."""
+    return default_search().known if name == search.DEFAULT.toy else search.known(name)
 
 
-class Found(NamedTuple):
-    """Autoencoders of every λ so far, and how good they are."""
-
-    step: int
-    steps: int
-    model: Autoencoder
-    report: Report
-
-
-def search(name: str, expansion: str, resample: bool) -> Iterator[Found]:
+def train(question: Question) -> Iterator[Search]:
     """Train all λ at once (not cached here: :func:`pages.ui.live.train` keeps the end)."""
-    model = known(name)
-    n_features = max(1, round(EXPANSIONS[expansion] * model.setting.n_features))
-    steps = autoencoder.train(
-        truth.batches(model, 512), n_features, torch.tensor(L1S), STEPS,
-        lr=0.01, resample_at=RESAMPLE_AT if resample else (), every=STEPS // 10,
-    )  # fmt: skip
-    for now in steps:
-        yield Found(now.step, now.steps, now.model, truth.report(now.model, model))
+    yield from search.train(question, known(question.toy))
 
 
 @st.cache_resource(show_spinner=False, max_entries=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from circuits.superposition import geometry, phase, shipped, toy
 from circuits.superposition.phase import Solution
 from circuits.superposition.shipped import PhaseDiagram
-from circuits.superposition.toy import Toy
+from circuits.superposition.sweep import Sweep
 from pages.ui import cached
 
 
@@ -47,39 +47,22 @@ def embedding_shares(name: str) -> Tensor:
     return geometry.dimensionality(cached.weights(name).W_E.float())
 
 
-DENSITIES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01)
-"""The stops of the density slider: all are trained together, so that moving it waits for nothing."""
-
-REPORTS, FEW = 10, 8
-
-
-class Sweep(NamedTuple):
-    """The best model at every density so far."""
-
-    step: int
-    steps: int
-    toys: list[Toy]
-
-
-def sweep(n: int, m: int, decay: float, activation: str, pairs: str) -> Iterator[Sweep]:
-    """Train all densities at once (not cached here: :func:`pages.ui.live.train` keeps the end)."""
-    settings = [toy.Setting(n, m, density, decay, activation, pairs) for density in DENSITIES]
-    steps = 1500
-    # Few features end in poor minima more often, and cost less: more starts for them.
-    for now in toy.train(settings, seeds=8 if n <= FEW else 4, steps=steps, every=steps // REPORTS):
-        yield Sweep(now.step, now.steps, toy.best(now.toys))
+@st.cache_resource(show_spinner=False, max_entries=1)
+def default_sweep() -> Sweep:
+    """What the page opens with."""
+    return shipped.default_sweep()
 
 
 class Grid(NamedTuple):
-    """A grid of trained models over the phase diagram."""
+    """A grid of models over the phase diagram, as they are now: ``w0, w1, b0, b1`` of the best start of each."""
 
     step: int
     steps: int
-    solution: Solution
+    theta: Tensor
 
 
 def grid() -> Iterator[Grid]:
     """Train the grid of the phase diagram, five starts a point instead of the ten of the shipped one."""
     settings = phase.grid(shipped.GRID_DENSITIES, shipped.GRID_IMPORTANCES)
     for now in toy.train(settings, seeds=5, steps=800, every=40, seed=1):
-        yield Grid(now.step, now.steps, phase.choose(now.toys))
+        yield Grid(now.step, now.steps, phase.choose(now.toys).theta)
