@@ -79,6 +79,7 @@ def _rounded(value):
 
 
 def recipe_dict(recipe, **more) -> dict:
-    """Return a recipe's fields as JSON has them, without the sizes, which stand in ``config.json`` already."""
-    fields = {key: value for key, value in asdict(recipe).items() if key not in ("shape", "d_model")}
+    """Return a recipe's fields as JSON has them: without the sizes, which ``config.json`` has, or an absent MLP's."""
+    absent = {"shape", "d_model"} | (set() if recipe.shape.d_mlp else {"mlp_lr_share"})
+    fields = {key: value for key, value in asdict(recipe).items() if key not in absent}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()} | more

@@ -100,6 +100,18 @@ def test_schedule_warms_up_and_falls_to_its_floor():
     assert (np.diff(rates[recipe.warmup :]) < 0).all()
 
 
+def test_the_mlp_takes_its_share_of_the_rate(tmp_path):
+    """AdamW's first step moves every weight by the rate itself, whatever the gradient."""
+    shape = replace(training_steps.SHAPE, n_layers=1, d_mlp=24)
+    recipe = replace(training_steps.RECIPE, shape=shape, warmup=1, weight_decay=0.0, mlp_lr_share=0.25)
+    trainer = training_steps.tiny_trainer(tmp_path, recipe)
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    trainer.update()
+    moved = {name: (value - before[name]).abs().max().item() for name, value in trainer.model.named_parameters()}
+    assert moved["blocks.0.mlp.in.weight"] == pytest.approx(0.25 * recipe.peak_lr, rel=1e-2)
+    assert moved["blocks.0.attn.q.weight"] == pytest.approx(recipe.peak_lr, rel=1e-2)
+
+
 RECIPE = replace(training_steps.RECIPE, steps=7)
 
 
