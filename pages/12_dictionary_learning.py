@@ -181,7 +181,7 @@ with ui.readable_errors():
             f"Its strongest passages of {len(text.windows)} (our sample prose; text sampled from our models). "
             f"{text.purity[chosen]:.0%} of them peak on the same token. Look at random ones before you believe."
         )
-    effect, often, splice = st.columns(3, gap="medium")
+    effect, often, splice = st.columns([1, 1, 1.35], gap="medium")
     with effect:
         logits = features.logit_effect(weights, real.model, int(chosen))
         up, down = mlp.top_tokens(logits, 6)
@@ -189,7 +189,7 @@ with ui.readable_errors():
         ui.chart(
             base.bars(
                 tokens.labels(view.model, picked), logits[picked].tolist(), title=f"Feature {chosen} on the logits",
-                unit="logit a unit of f", colours=[base.OV] * 6 + [base.REMOVED] * 6, height=260,
+                unit="logit a unit of f", colours=[base.OV] * 6 + [base.REMOVED] * 6, height=300,
             ),
             f"Row of W_dec through W_out and W_U. Here it adds {shares[chosen]:+.2f} to the first choice, "
             f"{ui.code(tokens.label(view.model, target))}.",
@@ -198,7 +198,7 @@ with ui.readable_errors():
         )  # fmt: skip
     with often:
         ui.chart(
-            charts.density_histogram(real.density.numpy(), held_out["tokens"], float(real.density[chosen])),
+            charts.density_histogram(real.density.numpy(), held_out["tokens"], float(real.density[chosen]), 300),
             f"{held_out['dead']:,} were never active on {held_out['tokens']:,} held-out tokens. Violet: {chosen}.",
             "Histogram: share of tokens on which features are active",
             key="density",
@@ -213,7 +213,7 @@ with ui.readable_errors():
         ui.chart(
             base.curves(
                 series, range(len(predicted)), title="Loss on your text, spliced in", x_title="predicted token",
-                y_title="nats", x_labels=view.labels[1:], height=260,
+                y_title="nats", x_labels=view.labels[1:], height=300,
             ),
             "The MLP's activations replaced by the dictionary's reconstruction, or by zero.",
             "Curves: loss at every token of the prompt for the model, the spliced dictionary, and no MLP",

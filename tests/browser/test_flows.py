@@ -219,3 +219,33 @@ def test_a_word_of_vegas_own_language_is_a_label_like_any_other(page, server):
     expect(charts).to_have_count(3)
     for chart in charts.all():
         expect(chart.locator("svg, canvas").first).to_be_visible()
+
+
+def test_a_training_is_watched_stopped_and_finished_while_the_page_stays_whole(page, server):
+    open_at(page, server, "superposition")
+    takeaways = page.get_by_text("Key takeaways")
+    expect(page.get_by_text("Trained beforehand").first).to_be_visible()
+    page.get_by_role("button", name="Train it here").first.click()
+    expect(page.get_by_text(re.compile("All densities at once: step"))).to_be_visible()
+    expect(takeaways).to_have_count(1)
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    assert stop.evaluate("button => button.scrollWidth <= button.clientWidth")  # its word is not cut
+    stop.click()
+    expect(page.get_by_text(re.compile(r"Stopped at step [\d,]+ of 1,500"))).to_be_visible()
+    expect(stop).to_have_count(0)
+    expect(takeaways).to_have_count(1)
+    page.get_by_role("button", name="Go on", exact=True).click()
+    expect(page.get_by_text("Trained on this server")).to_be_visible()
+    settled(page)
+    expect(badge(page, "holds").first).to_be_visible()
+    expect(badge(page, "fails")).to_have_count(0)
+
+
+def test_a_moved_control_trains_anew_beside_the_figures_of_before(page, server):
+    open_at(page, server, "superposition")
+    page.get_by_role("radio", name="linear", exact=True).click()
+    expect(page.get_by_text("Still shown")).to_be_visible()
+    expect(page.get_by_text("Key takeaways")).to_have_count(1)
+    expect(page.get_by_text("in a linear model")).to_be_visible()
+    expect(page.get_by_text("Still shown")).to_have_count(0)
+    expect(badge(page, "fails")).to_have_count(0)
