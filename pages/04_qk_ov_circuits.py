@@ -135,7 +135,7 @@ else:
                 key=title,
             )
     st.caption(
-        f"The destination's side is named first. Orange is above zero, blue below, darkest ±{limit:.1f} in all four; "
+        f"The destination's side is named first. Orange is above zero, blue below, full colour ±{limit:.1f}; "
         "each row is centred over the keys it sees. Token → token cannot know who stands next to whom: a stripe "
         "belongs to position → position."
     )

@@ -163,7 +163,7 @@ def _picture(values, rows, columns, title, unit, diverging, top, row_title, colu
         scale=alt.Scale(domain=[n - 0.5, -0.5], nice=False),
         axis=token_axis(rows, row_title, values=ticks_y),
     )
-    subtitle = f"{unit}, darkest = {top:.3g}" + (" (orange above zero, blue below)" if diverging else "")
+    subtitle = f"{unit}, full colour = {top:.3g}" + (" (orange above zero, blue below)" if diverging else "")
     return (
         alt.Chart(frame, title=alt.Title(title, subtitle=subtitle, subtitleColor=DIRECT), height=height)
         .mark_image(aspect=False)

@@ -42,11 +42,8 @@ def over_steps(
         columns=["curve", "step", "value"],
     )
     now = data[data["step"] == at]
-    colour = alt.Color(
-        "curve:N",
-        scale=alt.Scale(domain=list(series), range=list(colours)),
-        legend=alt.Legend(title=None, orient="top", columns=3, labelLimit=220, symbolType="stroke"),
-    )
+    legend = alt.Legend(title=None, orient="top", columns=3, labelLimit=220, **base.STROKES)
+    colour = alt.Color("curve:N", scale=alt.Scale(domain=list(series), range=list(colours)), legend=legend)
     scale = alt.Scale(domain=list(domain), nice=False) if domain else alt.Scale(zero=zero)
     y = alt.Y("value:Q", title=unit, scale=scale)
     lines = (

@@ -6,8 +6,8 @@ from circuits import tokens
 from pages.ui import controls
 from pages.ui.cached import discovery as cached
 from pages.ui.cached.discovery import Source
-from pages.ui.frame import readable_errors
 from pages.ui.prompt import View
+from pages.ui.text import md
 
 RENAMED, OTHER = "every token renamed", "another text"
 PAIRS = {
@@ -28,13 +28,18 @@ PAIRS = {
 
 def source(view: View) -> Source:
     """Draw the editor in a popover; return the pair, or renamings of the prompt where what was typed cannot be used."""
-    chosen = Source(clean=view.ids)
+    chosen, problem = Source(clean=view.ids), None
     with st.popover("Clean and corrupt text", icon=":material/edit_note:", width="stretch"):
         if controls.choice("The text above, against", (RENAMED, OTHER), name="against") == OTHER:
-            with readable_errors():
+            try:
                 chosen = _other(view)
+            except ValueError as error:
+                problem = f":orange[{md(str(error))}]"
+                st.caption(problem)
         for title, texts in PAIRS.items():
             st.button(title, on_click=_use, args=texts, width="stretch", key=f"pair {title}")
+    if problem:
+        st.caption(f"{problem} Shown instead: {RENAMED}.")
     return chosen
 
 
@@ -45,7 +50,7 @@ def _other(view: View) -> Source:
     answer, wrong = _wanted("Answer", "answer", view), _wanted("Wrong answer", "wrong", view)
     corrupt = tokens.prompt(view.model, tokens.unescape(typed or ""))
     chosen = Source("", view.ids, corrupt.ids, answer, wrong)
-    cached.pair(view.model_name, chosen)  # says here, beside the boxes, what cannot be patched
+    cached.pair(view.model_name, chosen)  # says what cannot be patched
     return chosen
 
 

@@ -29,7 +29,7 @@ def exercises(share: float, top_flips: bool, strongest: int) -> list[Exercise]:
         ),
         Exercise(
             "How many parameters do W_in and W_out have together for d_model = 64, d_mlp = 256 (no biases)?",
-            Number(2 * 64 * 256),
+            Number(2 * 64 * 256, relative=0.01),
             ("Both are 64 by 256, one of them turned.", "2 · 64 · 256."),
             "2 · 64 · 256 = 32,768, and 256 + 64 = 320 biases on top.",
         ),

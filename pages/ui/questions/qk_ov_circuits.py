@@ -42,7 +42,7 @@ SHAPES = (
     ),
     Exercise(
         "A full OV circuit has V = 1,000 and d_head = 8. How many numbers are enough to store it?",
-        Number(16_000),
+        Number(16_000, relative=0.01),
         ("Its rank is at most 8.", "Two factors: [1,000, 8] and [8, 1,000]."),
         "2 · V · r = 16,000, against 1,000,000 entries.",
     ),
