@@ -146,7 +146,7 @@ ui.exercises(
         "$1/\\sqrt{512} = 0.044$: in a wide stream, unrelated writes hardly disturb one another.",
     ),
     ui.Exercise(
-        "Twelve heads of 64 dimensions write into d_model = 768. How many can one layer fill?",
+        "Twelve heads of 64 dimensions write into d_model = 768. How many of these can one layer fill?",
         ui.Number(768),
         ("Each head writes into a subspace of at most d_head dimensions.", "Are 12 · 64 more or fewer than 768?"),
         "12 · 64 = 768: the heads of a single layer can fill the whole stream.",

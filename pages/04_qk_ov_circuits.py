@@ -74,6 +74,7 @@ with figures:
                 f"Attention pattern of {head}",
                 key="pattern",
             )
+        rare = ui.cached.rare()
         lookers = heads.top_tokens(heads.column(heads.centred_qk_circuit(weights, head), source))
         raised = heads.top_tokens(heads.row(heads.ov_circuit(weights, head), source))
         for column, found, colour, title, unit in (
@@ -85,7 +86,8 @@ with figures:
                     charts.token_bars(
                         words(found), found.values.tolist(), title=title, unit=unit, colour=colour, height=310
                     ),
-                    "Of all tokens.",
+                    "Of all tokens."
+                    + (f" {n} hardly occur in training." if (n := len(rare & {*found.ids.tolist()})) else ""),
                     f"{title}: {unit}",
                     key=f"table {unit}",
                 )
@@ -202,7 +204,7 @@ with left:
     table = pd.DataFrame({"real": eigenvalues.real.numpy(), "imaginary": eigenvalues.imag.numpy()})
     ui.chart(
         figure,
-        "Orange, right of zero: a mixture raises itself. Dots: 95 % of random.",
+        "Orange, right of zero: a mixture raises itself. 95 % of random heads lie in the circle.",
         "Eigenvalues",
         key="disc",
         table=table,

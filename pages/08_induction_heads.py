@@ -1,4 +1,4 @@
-"""Claim: a previous-token head and a matching head together continue any pattern seen once.
+"""Claim: a previous-token head and a matching head together continue a pattern seen once.
 
 Elhage et al. 2021, "Induction heads": behaviour, mechanism, checks; ablations after Olsson et al. 2022.
 """

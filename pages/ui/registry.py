@@ -100,7 +100,7 @@ ALL = (
     Page(
         "08_induction_heads",
         "Induction heads",
-        "A previous-token head and a matching head together continue any pattern seen once; take the first away "
+        "A previous-token head and a matching head together continue a pattern seen once; take the first away "
         "and the second goes blind.",
         "Induction heads",
         ":material/repeat:",

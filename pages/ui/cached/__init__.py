@@ -30,7 +30,11 @@ def run(name: str, ids: tuple[int, ...]) -> Run:
     return models.run(model(name), torch.tensor(ids))
 
 
-@st.cache_data(show_spinner=False)
+@st.cache_data(show_spinner=False, max_entries=2)
+def rare(times: int = 5) -> frozenset[int]:
+    """Tokens that occur less than so many times in the training text: what a model says of them, little taught it."""
+    return frozenset((BigramCounts.load().unigrams < times).nonzero()[:, 0].tolist()) - {0}
+
+
 def never_trained() -> frozenset[int]:
-    """Tokens that never occur in the training text: what a model says of them was taught by nothing."""
-    return frozenset((BigramCounts.load().unigrams == 0).nonzero()[:, 0].tolist()) - {0}
+    return rare(1)
