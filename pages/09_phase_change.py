@@ -199,7 +199,7 @@ ui.by_hand(
     "wrong token every time.",
 )
 
-gained = metrics.in_context[-1]
+gained = cached.finished_in_context()
 first = {name: transition.reached(metrics.step, values, 0.5) for name, values in curve.items()}
 ORDER = (f"{previous}, the previous-token head", f"{best}, the induction head", "Both at the same logged step")
 order = ORDER[2] if first["previous"] == first["induction"] else ORDER[first["previous"] > first["induction"]]
@@ -250,7 +250,7 @@ ui.show_code(
 )
 ui.limits(
     "One run of one small model, trained on text of which a share was made to repeat; without it, heads may form "
-    f"later or not at all. Its in-context score ends at {gained:+.2f}: on novels, in windows this short, copying is "
+    f"later or not at all. Its in-context score is {gained:+.2f}: on novels, in windows this short, copying is "
     + ("worth little. " if gained > -0.05 else "worth something. ")
     + "That two curves rise together does not prove that one causes the other; changing the architecture, as above "
     "with smeared keys, is better evidence. A bump in the loss at the change is not overfitting: the novels are held "

@@ -148,7 +148,7 @@ def corner(
     )
 
 
-def _apart(x: np.ndarray, y: np.ndarray, width: float = 0.35, step: float = 0.11) -> list[float]:
+def _apart(x: np.ndarray, y: np.ndarray, width: float = 0.35, step: float = 0.15) -> list[float]:
     """Return heights for labels at ``x``, near ``y``, that do not lie on one another."""
     placed: list[tuple[float, float]] = []
     heights = np.zeros(len(y))

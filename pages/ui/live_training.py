@@ -93,7 +93,7 @@ def live_training() -> None:
     knobs, figure = st.columns([1, 3], gap="medium")
     with knobs:
         n_layers = 2 if choice("Layers", ["Two", "One"], name="layers") == "Two" else 1
-        random = choice("Period", ["Random", "Always the same"], name="periods") == "Random"
+        random = choice("Period", ["Random", "Fixed"], name="periods") == "Random"
         period = None if random else slider("The period", live.TRAINED[0], live.TRAINED[-1], 12, name="period")
         smeared = toggle(
             "Smeared keys",
