@@ -154,7 +154,7 @@ with here:
         default="0.5",
     )
     i = float(importance)
-    exact = cached.solution(p, i)
+    exact = cached.solutions().at(p, i)
     point = torch.tensor(p), torch.tensor(i)
     st.dataframe(
         pd.DataFrame(

@@ -1,10 +1,15 @@
-"""``python -m circuits.superposition {sweep,phase,uniform,all}``: make ``assets/toy_models`` again."""
+"""``python -m circuits.superposition {sweep,solutions,phase,uniform,all}``: make ``assets/toy_models`` again."""
 
 import argparse
 
 from circuits.superposition import shipped
 
-COMMANDS = {"sweep": shipped.write_sweep, "phase": shipped.write_phase, "uniform": shipped.write_uniform}
+COMMANDS = {
+    "sweep": shipped.write_sweep,
+    "solutions": shipped.write_solutions,
+    "phase": shipped.write_phase,
+    "uniform": shipped.write_uniform,
+}
 
 
 def main() -> None:

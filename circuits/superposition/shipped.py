@@ -1,6 +1,7 @@
 """Results that nobody should wait for, kept under ``assets/toy_models`` with the code that makes them.
 
 ``python -m circuits.superposition sweep`` writes ``sweep.safetensors``: what page 11 opens with (some seconds).
+``… solutions`` writes ``solutions.safetensors``: the exact solutions at the stops of its phase diagram.
 ``python -m circuits.superposition phase`` writes ``phase.json``: the boundary of the phase diagram and a
 grid of trained models over it (about two minutes).  ``python -m circuits.superposition uniform`` writes
 ``uniform.safetensors``: 400 equally important features in 30 dimensions at many densities (about ten
@@ -22,6 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from circuits.superposition import phase, sweep, toy
+from circuits.superposition.phase import Solution
 from circuits.superposition.sweep import Sweep
 from circuits.superposition.toy import Toys
 
@@ -30,6 +32,10 @@ REMAKE = "python -m circuits.superposition {}"
 
 BOUNDARY_IMPORTANCES = torch.logspace(-1, 0, 21)
 """The curve is found for I ≤ 1 and mirrored: exchanging the features turns I into 1/I."""
+
+POINT_DENSITIES = tuple(k / 100 for k in range(3, 101))
+POINT_IMPORTANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Points of the phase diagram that a reader can ask for: the exact solution of one takes seconds."""
 
 GRID_DENSITIES, GRID_IMPORTANCES = torch.logspace(-1.5, 0, 12), torch.logspace(-1, 1, 11)
 GRID_SEEDS = 10
@@ -53,6 +59,20 @@ class PhaseDiagram:
         """Return on which side of the boundary points lie (linear in log I between the computed ones)."""
         edge = np.interp(importance.log().numpy(), self.importance.log().numpy(), self.boundary.numpy())
         return density < torch.from_numpy(edge).to(density)
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """The best of the small family at every point a reader can ask for."""
+
+    theta: Float[Tensor, "importance density 4"]
+    loss: Float[Tensor, "importance density"]
+
+    def at(self, density: float, importance: float) -> Solution:
+        """Return the solution at the stop nearest to a point."""
+        row = min(range(len(POINT_IMPORTANCES)), key=lambda k: abs(POINT_IMPORTANCES[k] - importance))
+        column = min(range(len(POINT_DENSITIES)), key=lambda k: abs(POINT_DENSITIES[k] - density))
+        return Solution(self.theta[row, column][None], self.loss[row, column][None])
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,16 @@ def default_sweep(assets: Path = ASSETS) -> Sweep:
     return Sweep(sweep.STEPS, sweep.STEPS, Toys(sweep.DEFAULT.settings, state["W"], state["b"]))
 
 
+def solutions(assets: Path = ASSETS) -> Solutions:
+    """Read the exact solutions at the stops of page 11's phase diagram.
+
+    Raises:
+        ValueError: the file cannot be read; the message names the command that makes it again.
+    """
+    state = read_tensors(assets / "solutions.safetensors", REMAKE.format("solutions"))
+    return Solutions(state["theta"].double(), state["loss"].double())
+
+
 def read_tensors(path: Path, remake: str) -> dict[str, Tensor]:
     """Read a file of tensors.
 
@@ -124,6 +154,16 @@ def write_sweep(assets: Path = ASSETS) -> None:
     assets.mkdir(parents=True, exist_ok=True)
     *_, last = tqdm(sweep.train(sweep.DEFAULT), desc="sweep", total=sweep.REPORTS)
     (assets / "sweep.safetensors").write_bytes(save({"W": last.trained.W, "b": last.trained.b}))
+
+
+def write_solutions(assets: Path = ASSETS) -> None:
+    """Solve all points of the phase diagram at once, write ``solutions.safetensors`` (about a minute)."""
+    assets.mkdir(parents=True, exist_ok=True)
+    importance, density = torch.meshgrid(torch.tensor(POINT_IMPORTANCES), torch.tensor(POINT_DENSITIES), indexing="ij")
+    found = phase.solve(density.flatten(), importance.flatten())
+    tensors = {"theta": found.theta.unflatten(0, density.shape), "loss": found.loss.unflatten(0, density.shape)}
+    content = save({name: values.float().contiguous() for name, values in tensors.items()})
+    (assets / "solutions.safetensors").write_bytes(content)
 
 
 def write_phase(assets: Path = ASSETS) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from circuits import contexts, models
 from circuits.dictionary import __main__ as dictionary
 from circuits.dictionary import search
-from circuits.superposition import shipped as superposition
+from circuits.superposition import __main__ as superposition
 from circuits.training import corpus, history, samples, tokenizer, zero_layer
 from circuits.training.card import corpus_card
 from circuits.training.data import SIZES, Data
@@ -118,7 +118,7 @@ def train_dictionary(job: Job) -> None:
 
 def write_toy_models(job: Job) -> None:
     """Train the toy models of pages 11 and 12, which need no text."""
-    for write in (superposition.write_sweep, superposition.write_phase, superposition.write_uniform, search.write):
+    for write in (*superposition.COMMANDS.values(), search.write):
         write(job.assets / "toy_models")
 
 

@@ -214,6 +214,19 @@ def test_with_a_trained_bias_the_pair_wins_beyond_the_closed_form():
     assert (solution.loss < phase.dedicated_loss(p.double(), i.double())).all()
 
 
+def test_shipped_solutions_are_what_the_code_finds():
+    points = [(0.46, 0.5), (0.03, 0.1), (0.9, 5.0)]
+    density, importance = torch.tensor(points).T
+    afresh, solutions = phase.solve(density, importance), shipped.solutions()
+    for k, point in enumerate(points):
+        ours = solutions.at(*point)
+        assert ours.loss[0].item() == pytest.approx(afresh.loss[k].item(), abs=1e-6)  # stored in float32
+        assert ours.kinds[0] == afresh.kinds[k]
+    p, i = torch.meshgrid(torch.tensor(shipped.POINT_DENSITIES), torch.tensor(shipped.POINT_IMPORTANCES), indexing="ij")
+    closed = torch.minimum(phase.dedicated_loss(p, i), phase.unbiased_pair_loss(p, i)).T
+    assert (solutions.loss <= closed + 1e-6).all()  # nothing simple is better
+
+
 def test_shipped_boundary_is_what_the_code_finds():
     diagram = shipped.phase_diagram()
     some = torch.tensor([0, 14, 23])  # I = 0.1, 0.5, 1.4; near I = 1 the losses are too close to tell by kind

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import streamlit as st
-import torch
 from torch import Tensor
 
 from circuits.superposition import geometry, phase, shipped, toy
-from circuits.superposition.phase import Solution
-from circuits.superposition.shipped import PhaseDiagram
+from circuits.superposition.shipped import PhaseDiagram, Solutions
 from circuits.superposition.sweep import Sweep
 from pages.ui import cached
 
@@ -19,10 +17,9 @@ def diagram() -> PhaseDiagram:
     return shipped.phase_diagram()
 
 
-@st.cache_resource(show_spinner=False, max_entries=64)
-def solution(density: float, importance: float) -> Solution:
-    """The best of the small family at one point of the phase diagram."""
-    return phase.solve(torch.tensor([density]), torch.tensor([importance]))
+@st.cache_resource(show_spinner=False, max_entries=1)
+def solutions() -> Solutions:
+    return shipped.solutions()
 
 
 class Many(NamedTuple):
