@@ -127,7 +127,7 @@ ui.by_hand(
 )
 
 st.markdown("#### Patch one activation of one head")
-choose, board, points = st.columns([1.2, 1.6, 1.7], gap="medium")
+choose, board, points = st.columns([1.45, 1.5, 1.6], gap="medium")
 with choose:
     on = ui.choice("On", (TEXT, RANDOM), name="patch_on")
     kind = ui.choice("Activation", discovery.KINDS, name="kind", default="z")

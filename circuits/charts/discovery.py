@@ -160,7 +160,9 @@ def scatter(
                 scale=alt.Scale(range=[base.PREVIOUS, base.INDUCTION]),
                 legend=alt.Legend(orient="top", title="layer"),
             ),
-            shape=alt.Shape("kind:N", legend=alt.Legend(orient="top", title=None, columns=3), sort=None),
+            shape=alt.Shape(
+                "kind:N", legend=alt.Legend(orient="bottom", title=None, columns=5, columnPadding=4), sort=None
+            ),
             tooltip=["name:N", "kind:N", alt.Tooltip("exact:Q", format=".3f"), alt.Tooltip("estimate:Q", format=".3f")],
         )
     )
