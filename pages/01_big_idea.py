@@ -36,6 +36,7 @@ with control:
 W_U = {name: ui.cached.weights(name).W_U for name in MODELS}
 origins = {name: overview.logit_origins(runs[name], W_U[name], target, view.focus) for name in MODELS}
 logits = {name: run.logits[view.focus, target] - run.logits[view.focus].mean() for name, run in runs.items()}
+best = {name: (run.logits[view.focus].max() - run.logits[view.focus].mean()).item() for name, run in runs.items()}
 with control:
     ui.check("max |Σ parts − logit|", max(abs(sum(origins[m].values()) - logits[m].item()) for m in MODELS), 1e-3)
 
@@ -74,15 +75,15 @@ with figure:
                     repeats_from=int(copies.int().argmax()) + 1 if copies.any() else None,
                     height=290,
                 ),
-                "Low is good. Add layers, and see which tokens become cheap.",
+                "Low is good. Add layers, and see which tokens become cheap. Try *Random words, twice*.",
                 "Loss by token for models of zero, one and two layers",
                 key="losses",
             )
 
 ui.chart(
-    charts.origins(origins, f"Where the logit of {tokens.label(view.model, target)} came from"),
-    f"Read after {ui.code(view.labels[view.focus])}. The bars add up to the red tick. Zero layers have only the "
-    "direct path; layer-1 heads need two layers.",
+    charts.origins(origins, best, f"Where the logit of {tokens.label(view.model, target)} came from"),
+    f"Read after {ui.code(view.labels[view.focus])}. The bars add up to the red tick; the grey one is the model's "
+    "own first choice. Zero layers have only the direct path; layer-1 heads need two layers.",
     "Stacked bars: direct path, layer-0 heads and layer-1 heads for each model",
     key="origins",
 )

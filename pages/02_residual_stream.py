@@ -20,7 +20,7 @@ with control:
     angle = ui.slider(
         "Rotate the stream", 0, 90, 0, name="angle", format="%d°", help="The same random planes are turned each time."
     )
-    st.caption("Every matrix that writes is turned; every matrix that reads is turned back.")
+    st.caption("Every matrix that writes or reads is turned along.")
     guess = int(run.logits[view.focus].argmax())
     target = ui.token_or_guess("Logit of the token", view.model, guess, name="target")
     st.caption(f"Read at position {view.focus}, after {ui.code(view.labels[view.focus])}.")
@@ -28,7 +28,6 @@ turned = cached.rotated(view.model_name, view.ids, angle)
 share = residual.direct_logit_attribution(parts, weights.W_U, target, view.focus)
 with control:
     ui.check("max |Σ writes − resid_final|", float((parts.total() - run.resid_final).abs().max()), 1e-3)
-    ui.check("max |logits(rotated) − logits|", float((turned.logits - run.logits).abs().max()), 1e-3)
 
 with figure:
     if ui.predict(
@@ -39,6 +38,8 @@ with figure:
             "A logit is something written times something read, and the turn cancels between the two.",
         )
     ):
+        with control:
+            ui.check("max |logits(rotated) − logits|", float((turned.logits - run.logits).abs().max()), 1e-3)
         stream = turned.resid_final[view.focus]
         ui.chart(
             charts.stream_strip(stream.numpy()),
@@ -91,7 +92,7 @@ with right:
     chosen = [i for i, name in enumerate(readers) if name.endswith(f" {kind}") or name in ("logits", "MLP 0")]
     ui.chart(
         charts.virtual_weights(table[:, chosen].numpy() * weights.d_model**0.5, names, [readers[i] for i in chosen]),
-        "Bright cells are pairs far above chance: look who reads the position, and which second-layer heads read the "
+        "Strong cells are pairs far above chance: look who reads the position, and which second-layer heads read the "
         "first layer's strongest writer.",
         "Heat map: writers as rows, readers as columns, alignment in units of chance.",
         key="virtual",

@@ -66,11 +66,13 @@ with figures:
                     labels,
                     f"{head}: where each token looks",
                     "attention" if raw else "length sent",
-                    310,
+                    330,
                     limit=1.0 if raw else None,
                     causal=True,
                 ),
-                "Each row shares out 1." if raw else "What sends only a short vector goes pale.",
+                "Each row shares out 1; full colour is all of it."
+                if raw
+                else "What sends only a short vector goes pale.",
                 f"Attention pattern of {head}",
                 key="pattern",
             )
@@ -118,13 +120,15 @@ ui.idea(
 # ── Tokens and positions in the score ────────────────────────────────────────────────────────────────────
 
 st.markdown("#### One score, four parts")
+positional = cached.positional_previous(name)
+low = head if head.layer == 0 else max((each for each in positional if each.layer == 0), key=positional.get)
 if head.layer:
     st.markdown(
-        f"{head} reads what layer 0 wrote, so its scores have many more parts than four (page 07 sorts them). "
-        "Choose a layer-0 head to see the split."
+        f"{head} reads what layer 0 wrote, so its scores have many more parts than four (page 7 sorts them). "
+        f"Shown instead: {low}, the head of layer 0 whose positions alone look one back."
     )
-else:
-    split = heads.score_split(weights, run, head)
+with st.container():
+    split = heads.score_split(weights, run, low)
     seen = {title: heads.centre_visible(getattr(split, part)) for part, title in charts.PARTS.items()}
     visible = ~causal_mask(len(view.ids))
     limit = max(1e-9, *(float(values.abs().max()) for values in seen.values()))
@@ -133,7 +137,7 @@ else:
             ui.chart(
                 charts.part(values.numpy(), labels, title, limit),
                 f"Typical size {float(values[visible].square().mean().sqrt()):.2f}.",
-                f"Part of the scores of {head}, {title}",
+                f"Part of the scores of {low}, {title}",
                 key=title,
             )
     st.caption(
@@ -141,7 +145,7 @@ else:
         "each row is centred over the keys it sees. Token → token cannot know who stands next to whom: a stripe "
         "belongs to position → position."
     )
-    error = (heads.masked(split.total) - run.scores[head]).nan_to_num(0, 0, 0).abs().max()
+    error = (heads.masked(split.total) - run.scores[low]).nan_to_num(0, 0, 0).abs().max()
     ui.check("max |four parts − scores|", float(error), 1e-3)
 
 # ── Mask and scale ───────────────────────────────────────────────────────────────────────────────────────
@@ -150,8 +154,9 @@ st.markdown("#### The mask and the scale")
 left, middle, right = st.columns(3, gap="medium")
 with left:
     mask = ui.toggle("Causal mask", True, name="mask")
-    divisor = ui.slider("Divide q·k by", 0.5, 32.0, round(weights.d_head**0.5, 1), step=0.1, name="divisor")
-    st.caption(f"The model divides by √{weights.d_head} = {weights.d_head**0.5:.2f}. Less makes attention sharper.")
+    factor = ui.slider("Divide q·k by √d_head times", 0.1, 5.0, 1.0, step=0.1, name="divisor")
+    divisor = factor * weights.d_head**0.5
+    st.caption(f"√{weights.d_head} = {weights.d_head**0.5:.2f}. Less makes attention sharper.")
     n = len(labels)
     hidden = causal_mask(n) if mask else torch.zeros(n, n, dtype=torch.bool)
     pattern = heads.attention(weights, run, head, divisor, hidden)
@@ -159,7 +164,7 @@ with left:
     ui.measure("attention on the future", f"{leak:.3f}", "" if mask else "In training it could read the answer.")
     ui.measure("mean entropy of a row", f"{float(heads.entropy(pattern).mean()):.2f} nats")
 with middle:
-    figure = charts.square(pattern.numpy(), labels, f"{head} with these settings", "attention", 280, limit=1.0)
+    figure = charts.square(pattern.numpy(), labels, f"{head} with these settings", "attention", 330, limit=1.0)
     ui.chart(figure, "Without the mask, cells above the diagonal fill.", "Pattern with the settings", key="masked")
 with right:
     figure = base.curves(
@@ -204,7 +209,7 @@ with left:
     table = pd.DataFrame({"real": eigenvalues.real.numpy(), "imaginary": eigenvalues.imag.numpy()})
     ui.chart(
         figure,
-        "Orange, right of zero: a mixture raises itself. 95 % of random heads lie in the circle.",
+        "Orange, right of zero: a mixture raises itself. 95 % of random eigenvalues lie in the circle.",
         "Eigenvalues",
         key="disc",
         table=table,
@@ -219,7 +224,7 @@ with right:
     ui.measure("random heads", f"{null.mean:+.3f} ± {null.sd:.3f}", f"({cached.DRAWS} draws)")
     gap = abs(eigenvalues.sum().real - (circuit.A * circuit.B.T).sum()) / eigenvalues.abs().sum()
     ui.check("|Σλ of the small product − trace of the V × V circuit| / Σ|λ|", float(gap), 1e-4)
-    st.markdown("Page 06 has every head's score, and an example of why a score of 1 is no proof.")
+    st.markdown("Page 6 has every head's score, and an example of why a score of 1 is no proof.")
 
 # ── Gauge ────────────────────────────────────────────────────────────────────────────────────────────────
 

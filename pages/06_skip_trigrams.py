@@ -100,18 +100,18 @@ with figure:
             "Two by two table of QK times OV: two chosen skip-trigrams and the two they force",
             key="bug",
         )
-    ui.check("|chosen · chosen − forced · forced|", abs(bug.interaction), 1e-9)
-    follows = bugs.pair_counts(bug, counts).tolist()
-    st.caption(
-        "Times the pair *destination, out* occurs in the training text: "
-        f"{follows[0][0]:,} and {follows[1][1]:,} chosen, {follows[0][1]:,} and {follows[1][0]:,} forced."
-    )
+        ui.check("|chosen · chosen − forced · forced|", abs(bug.interaction), 1e-9)
+        follows = bugs.pair_counts(bug, counts).tolist()
+        st.caption(
+            "Times the pair *destination, out* occurs in the training text: "
+            f"{follows[0][0]:,} and {follows[1][1]:,} chosen, {follows[0][1]:,} and {follows[1][0]:,} forced."
+        )
 
 # ── The idea ─────────────────────────────────────────────────────────────────────────────────────────────
 
 V = f"[{weights.d_vocab:,}, {weights.d_vocab:,}], rank ≤ {weights.d_head}"
 ui.idea(
-    "A one-layer model has two kinds of path. The **direct path** knows the present token only: bigrams (page 03). "
+    "A one-layer model has two kinds of path. The **direct path** knows the present token only: bigrams (page 3). "
     "Each head adds **skip-trigrams**, *source … destination → out*: it sits at the destination, looks back at the "
     "source however far away, and raises the out token.\n\n"
     "Two tables hold all of them. QK: how strongly a destination looks at a source. OV: what a source raises. They "

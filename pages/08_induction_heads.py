@@ -71,7 +71,7 @@ with figure:
                     targets.numpy(),
                     labels,
                     title=f"Attention of {shown}" + (f", without {previous}" if ablate else ""),
-                    height=250,
+                    height=290,
                 ),
                 "Outlined: the token after an earlier copy of the query's.",
                 f"Attention pattern of {shown} with the predicted cells outlined",
@@ -88,22 +88,22 @@ with figure:
                     title="Loss of every token",
                     labels=None if random else labels,
                     repeats_from=int(copies.int().argmax()) + 1 if copies.any() else None,
-                    height=250,
+                    height=290,
                 ),
                 f"Guessing costs ln V = {math.log(weights.d_vocab):.1f} nats.",
                 "Loss by position for the one-layer and the two-layer model",
                 key="losses",
             )
-    score, accuracy = st.columns(2)
-    if targets.any():
-        with score:
-            ui.measure(f"induction score of {shown}", f"{before:.2f}", f"→ `{after:.2f}` without {previous}")
-    else:
-        st.caption("Nothing repeats here. Type a text in which a word comes back.")
-    if copies.any():
-        with accuracy:
-            first, second = (induction.copying(run.logits, sequence).accuracy for run in (clean, without))
-            ui.measure("second-copy accuracy", f"{first:.0%}", f"→ `{second:.0%}` without {previous}")
+        score, accuracy = st.columns(2)
+        if targets.any():
+            with score:
+                ui.measure(f"induction score of {shown}", f"{before:.2f}", f"→ `{after:.2f}` without {previous}")
+        else:
+            st.caption("Nothing repeats here. Type a text in which a word comes back.")
+        if copies.any():
+            with accuracy:
+                first, second = (induction.copying(run.logits, sequence).accuracy for run in (clean, without))
+                ui.measure("second-copy accuracy", f"{first:.0%}", f"→ `{second:.0%}` without {previous}")
     gone = (previous,) if ablate else ()
     ui.check("max |hooked model − matrices|, logits", cached.ablation_gap(name, ids, gone), 1e-3)
 
@@ -173,7 +173,7 @@ grid, term = st.columns(2)
 with grid:
     ui.chart(
         charts.component_table(table, parts.names, title=f"{by} of each term", unit="nats", diverging=by != "Spread"),
-        "One bright cell is the circuit. Spread: standard deviation over all visible pairs. Margin: how far the term "
+        "One strong cell is the circuit. Spread: standard deviation over all visible pairs. Margin: how far the term "
         "lifts the stripe above the rest. Click a cell.",
         "Table of score terms: rows what wrote the query, columns what wrote the key",
         key="terms",

@@ -68,7 +68,7 @@ ui.idea(
     f"An MLP layer has {d_mlp:,} **memories** (neurons). Each owns a *key*, compared with the stream by a dot product, "
     "and a *value*, a vector that it can add to the stream.\n\n"
     "A memory whose match is negative stays silent: that is ReLU. The others write their value, times the match. "
-    "The layer's output is the sum of these writes, and nothing else.\n\n"
+    "The layer's output is the sum of these writes and one constant.\n\n"
     "Keys are **columns** of $W_{in}$, because $x W_{in}$ takes one dot product a column. Values are **rows** of "
     "$W_{out}$. Reading an MLP this way is the idea of Geva and colleagues (2021), not of the framework paper.",
     r"\mathrm{MLP}(x) = \sum_{i=1}^{d_{mlp}} \mathrm{relu}(x \cdot k_i + b_i)\; v_i + b_{out}",

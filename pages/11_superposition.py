@@ -50,7 +50,7 @@ model = toys[at]
 D, norms = geometry.dimensionality(model.W), geometry.norms(model.W)
 with figure:
     live.earlier(trained, asked, f"{n} features in {m}, importance {decay:g} to the i, {activation}, {pairs}")
-    if ui.predict(questions.PREDICTION):
+    if ready := ui.predict(questions.PREDICTION):
         one, two, three = st.columns([1.25, 1, 0.9], gap="small")
         with one:
             ui.chart(
@@ -85,7 +85,8 @@ with figure:
     if trained.finished and activation == "linear" and decay < 1 and pairs == "independent":
         ui.check("|features stored − min(n, m)|, in a linear model", abs(stored[at] - min(n, m)), 0)
     if (
-        trained.finished
+        ready
+        and trained.finished
         and activation == "relu"
         and (n, m) == (5, 2)
         and decay >= 0.9
@@ -137,7 +138,7 @@ with right:
     shares = [geometry.dimensionality(each.W)[geometry.norms(each.W) > geometry.STORED_NORM].tolist() for each in toys]
     ui.chart(
         charts.shares_by_density(DENSITIES, shares, "Stored features' shares"),
-        "Shares do not slide: they sit at the values of regular figures.",
+        "Few features: shares do not slide, they sit at the values of regular figures.",
         "Dots: the share of a dimension of every stored feature by density",
         key="strip",
     )
@@ -203,7 +204,7 @@ with ui.readable_errors():
     with left:
         ui.chart(
             charts.dimensions_per_feature(many.densities, many.dimensions_per_feature),
-            "D* = m / ‖W‖². Near 1, dense, all 400 share the dimensions a little: of equals none is chosen. Then it "
+            "D* = m / ‖W‖². Near 1, dense: all 400 share the dimensions a little, none has one. Then it "
             "rests near 1/2 (pairs), and falls.",
             "Curve: dimensions per stored feature by density",
             key="dstar",

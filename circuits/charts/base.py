@@ -47,6 +47,7 @@ def token_axis(labels: Sequence[str], title: str, **options) -> alt.Axis:
         labelExpr=_label_at(labels),
         labelFont="monospace",
         labelOverlap=True,
+        labelFlush=False,
         labelLimit=110,
         ticks=False,
         grid=False,
@@ -76,6 +77,19 @@ def bar_axis(names: Sequence[str], height: int) -> alt.Axis:
     axis = token_axis(names, "")
     axis["labelOverlap"] = (height - AXIS_AND_TITLE) / max(1, len(names)) < 12
     return axis
+
+
+def apart(x: np.ndarray, y: np.ndarray, width: float = 0.35, step: float = 0.15) -> list[float]:
+    """Return heights for labels at ``x``, near ``y``, that do not lie on one another."""
+    placed: list[tuple[float, float]] = []
+    heights = np.zeros(len(y))
+    for index in np.argsort(-np.asarray(y)):
+        at = float(y[index])
+        while near := [h for other, h in placed if abs(x[index] - other) < width and abs(at - h) < step - 1e-9]:
+            at = min(near) - step
+        placed.append((float(x[index]), at))
+        heights[index] = at
+    return heights.tolist()
 
 
 def positions(labels: Sequence[str], title: str, channel: type = alt.Y, field: str = "query", **axis):

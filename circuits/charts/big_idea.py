@@ -39,21 +39,25 @@ def next_tokens(
     cells = alt.Chart(data).encode(
         x=x,
         y=y,
-        opacity=alt.Opacity("opacity:Q", scale=None),
         color=alt.Color("colour:N", scale=None),
         tooltip=["model:N", "token:N", alt.Tooltip("probability:Q", format=".4f")],
     )
     first = cells.transform_filter("datum.rank == 0")
     return alt.layer(
-        cells.mark_bar(height=12).encode(x2="end:Q"),
+        cells.mark_bar(height=12).encode(x2="end:Q", opacity=alt.Opacity("opacity:Q", scale=None)),
         cells.mark_text(align="right", dx=-5, font="monospace", limit=70).encode(text="token:N"),
         cells.mark_text(align="left", dx=5).encode(x=end, text=alt.Text("probability:Q", format=".0%")),
         first.mark_text(align="left", dy=-20, fontWeight="bold").encode(text="model:N"),
     ).properties(title=title, height=height)
 
 
-def origins(parts: dict[str, dict[str, float]], title: str, height: int = 240) -> alt.LayerChart:
-    """Draw, model by model, what the direct path and each layer's heads add to one logit; a tick marks the sum."""
+def origins(
+    parts: dict[str, dict[str, float]], best: dict[str, float], title: str, height: int = 240
+) -> alt.LayerChart:
+    """Draw, model by model, what the direct path and each layer's heads add to one logit.
+
+    A red tick marks the sum, a grey one the logit of the model's own first choice (``best``).
+    """
     data = pd.DataFrame(
         [
             {"model": model, "origin": origin, "value": value, "order": list(ORIGINS).index(origin)}
@@ -67,7 +71,7 @@ def origins(parts: dict[str, dict[str, float]], title: str, height: int = 240) -
         alt.Chart(data, title=title, height=height)
         .mark_bar()
         .encode(
-            x=alt.X("value:Q", title="logit above the average token's", stack=True),
+            x=alt.X("value:Q", title="logit above the average token's", stack=True, axis=alt.Axis(tickCount=8)),
             y=y,
             color=alt.Color(
                 "origin:N",
@@ -78,5 +82,11 @@ def origins(parts: dict[str, dict[str, float]], title: str, height: int = 240) -
             tooltip=["model:N", "origin:N", alt.Tooltip("value:Q", format=".3f")],
         )
     )
+    firsts = alt.Chart(pd.DataFrame({"model": list(best), "value": list(best.values())}))
+    marks = firsts.mark_tick(color=base.DIRECT, thickness=3, size=32).encode(x="value:Q", y=y, tooltip=["model:N"])
     sums = alt.Chart(totals).mark_tick(color=base.REMOVED, thickness=3, size=22)
-    return bars + sums.encode(x="value:Q", y=y, tooltip=["model:N", alt.Tooltip("value:Q", title="sum", format=".3f")])
+    return (
+        bars
+        + marks
+        + sums.encode(x="value:Q", y=y, tooltip=["model:N", alt.Tooltip("value:Q", title="sum", format=".3f")])
+    )

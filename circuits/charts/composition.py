@@ -82,7 +82,7 @@ def needle(now: float, trained: float, marks: dict[str, float], title: str) -> a
         .mark_point(filled=True, size=160, opacity=1)
         .encode(
             x=x,
-            y=alt.value(40),
+            y=alt.Y("which:N", axis=None, scale=alt.Scale(domain=["", "now", "as trained"])),
             color=alt.Color("which:N", scale=which, legend=None),
             shape=alt.Shape("which:N", scale=shapes, legend=None),
             tooltip=["which:N", alt.Tooltip("score:Q", format=".4f")],

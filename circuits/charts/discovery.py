@@ -113,9 +113,9 @@ def faithfulness(
     data = pd.DataFrame({"edges": counts, "faithfulness": values})
     x = alt.X(
         "edges:Q",
-        title="edges kept",
+        title="edges kept (log scale)",
         scale=alt.Scale(type="symlog", nice=False),
-        axis=alt.Axis(grid=False, values=[0, 10, 100, 306]),
+        axis=alt.Axis(grid=False, values=[0, 10, 100, 306], labelOverlap=False),
     )
     y = alt.Y("faithfulness:Q", title="faithfulness")
     line = alt.Chart(data, height=height, title="Faithfulness").mark_line(
@@ -149,6 +149,8 @@ def scatter(
     )
     x = alt.X("exact:Q", title="activation patching, logits", scale=scale)
     y = alt.Y("estimate:Q", title="attribution patching, logits", scale=scale)
+    grey = {"symbolFillColor": base.DIRECT, "symbolStrokeColor": base.DIRECT}
+    shapes = alt.Legend(orient="bottom", title=None, columns=5, columnPadding=4, **grey)
     points = (
         alt.Chart(data, title=title, height=height)
         .mark_point(filled=True, size=60, opacity=0.8)
@@ -160,9 +162,7 @@ def scatter(
                 scale=alt.Scale(range=[base.PREVIOUS, base.INDUCTION]),
                 legend=alt.Legend(orient="top", title="layer"),
             ),
-            shape=alt.Shape(
-                "kind:N", legend=alt.Legend(orient="bottom", title=None, columns=5, columnPadding=4), sort=None
-            ),
+            shape=alt.Shape("kind:N", legend=shapes, sort=None),
             tooltip=["name:N", "kind:N", alt.Tooltip("exact:Q", format=".3f"), alt.Tooltip("estimate:Q", format=".3f")],
         )
     )

@@ -127,10 +127,12 @@ PARTS = {"tok_tok": "token → token", "tok_pos": "token → position", "pos_tok
 
 
 def square(values: np.ndarray, labels: Sequence[str], title: str, unit: str, height: int, **options) -> alt.Chart:
-    """Draw a query-by-key matrix of one prompt for a narrow column."""
+    """Draw a query-by-key matrix of one prompt for a narrow column; attention needs no legend: it goes from 0 to 1."""
     figure = base.heatmap(
         values, labels, labels, title=title, unit=unit, height=height, row_title="query", column_title="key", **options
     )
+    if options.get("limit") == 1.0 and figure["encoding"]["color"] is not alt.Undefined:
+        return figure.encode(color=figure["encoding"]["color"].legend(None))
     return narrow(figure)
 
 

@@ -126,7 +126,7 @@ def corner(
     shapes = ["triangle-up" if found else "circle" for found in detected]
     data = pd.DataFrame(
         {"head": heads, "matching": matching, "copying": copying, "colour": colours, "shape": shapes}
-        | {"label": _apart(matching, copying)}
+        | {"label": base.apart(matching, copying)}
     )
     (x0, x1), (y0, y1) = bands
     scale = alt.Scale(domain=[-1.15, 1.15], nice=False)
@@ -146,16 +146,3 @@ def corner(
         ),
         heads_at.mark_text(align="right", dx=-10, fontWeight="bold").encode(y="label:Q", text="head:N"),
     )
-
-
-def _apart(x: np.ndarray, y: np.ndarray, width: float = 0.35, step: float = 0.15) -> list[float]:
-    """Return heights for labels at ``x``, near ``y``, that do not lie on one another."""
-    placed: list[tuple[float, float]] = []
-    heights = np.zeros(len(y))
-    for index in np.argsort(-np.asarray(y)):
-        at = float(y[index])
-        while near := [h for other, h in placed if abs(x[index] - other) < width and abs(at - h) < step - 1e-9]:
-            at = min(near) - step
-        placed.append((float(x[index]), at))
-        heights[index] = at
-    return heights.tolist()

@@ -21,7 +21,9 @@ def thinned(steps: np.ndarray, count: int = MAX_ROWS) -> np.ndarray:
 def _step_axis(last: float, root: bool = True) -> alt.X:
     scale = alt.Scale(type="sqrt" if root else "linear", domain=[0, last], nice=False)
     title = "training step (square-root scale)" if root else "training step"
-    return alt.X("step:Q", title=title, scale=scale, axis=alt.Axis(grid=False, format=",d", tickCount=6))
+    steps = {"values": [each for each in (0, 1_000, 2_500, 5_000, 10_000, 20_000) if each <= last]} if root else {}
+    axis = alt.Axis(grid=False, format=",d", tickCount=6, labelFontSize=10, labelOverlap="greedy", **steps)
+    return alt.X("step:Q", title=title, scale=scale, axis=axis)
 
 
 def over_steps(
@@ -91,17 +93,18 @@ def head_scores(
         .mark_line(opacity=0.75)
         .encode(
             x=_step_axis(float(steps[-1])),
-            y=alt.Y("value:Q", title="mean attention", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color("kind:N", scale=kinds, legend=alt.Legend(title=None, orient="top")),
+            y=alt.Y("value:Q", title="mean attention", scale=alt.Scale(domain=[0, 1.1], nice=False)),
+            color=alt.Color("kind:N", scale=kinds, legend=alt.Legend(title=None, orient="top", **base.STROKES)),
             detail="line:N",
             tooltip=["head:N", "kind:N", "step:Q", alt.Tooltip("value:Q", title="mean attention", format=".3f")],
         )
     )
-    end = data[(data["step"] == steps[-1]) & (data["value"] > 0.3)]
+    end = data[(data["step"] == steps[-1]) & (data["value"] > 0.3)].copy()
+    end["label"] = base.apart(np.zeros(len(end)), end["value"].to_numpy() + 0.06, step=0.09)
     names = (
         alt.Chart(end)
-        .mark_text(align="right", dx=-4, dy=-8, fontWeight="bold")
-        .encode(x="step:Q", y="value:Q", text="head:N", color=alt.Color("kind:N", scale=kinds))
+        .mark_text(align="right", dx=-4, fontWeight="bold")
+        .encode(x="step:Q", y="label:Q", text="head:N", color=alt.Color("kind:N", scale=kinds))
     )
     rule = alt.Chart(pd.DataFrame({"step": [at]})).mark_rule(color=base.DIRECT).encode(x="step:Q")
     return alt.layer(rule, lines, names)

@@ -36,13 +36,14 @@ def two_by_two(table: np.ndarray, destinations: Sequence[str], outs: Sequence[st
     )
     fill = alt.Color("value:Q", scale=alt.Scale(domain=[-top, top], range="diverging"), legend=None)
     frame = alt.Scale(domain=["chosen", "forced"], range=[base.PREVIOUS, base.REMOVED])
-    cells = grid.mark_rect(strokeWidth=4, fillOpacity=0.6).encode(
+    cells = grid.mark_rect(strokeWidth=4, fillOpacity=0.25).encode(
         color=fill,
         stroke=alt.Stroke("kind:N", scale=frame, legend=None),
         strokeDash=alt.condition("datum.kind == 'forced'", alt.value([6, 4]), alt.value([1, 0])),
     )
-    numbers = grid.mark_text(fontSize=18, dy=-8).encode(text=alt.Text("value:Q", format="+.2f"))
-    return cells + numbers + grid.mark_text(fontSize=12, dy=14).encode(text="kind:N")
+    ink = {"color": base.DIRECT, "fontWeight": "bold"}  # legible in either theme, on a pale cell
+    numbers = grid.mark_text(fontSize=18, dy=-8, **ink).encode(text=alt.Text("value:Q", format="+.2f"))
+    return cells + numbers + grid.mark_text(fontSize=12, dy=14, **ink).encode(text="kind:N")
 
 
 def bug_table(found: Sequence[Bug], shown: Shown) -> pd.DataFrame:

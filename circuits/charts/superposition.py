@@ -8,7 +8,7 @@ import pandas as pd
 
 from circuits.charts import base
 
-POLYTOPES = {"1 own": 1.0, "3/4": 3 / 4, "2/3": 2 / 3, "1/2 pair": 1 / 2, "2/5": 2 / 5, "3/8": 3 / 8}
+POLYTOPES = {"1 own": 1.0, "3/4": 3 / 4, "2/3": 2 / 3, "1/2 pair": 1 / 2, "2/5, 3/8": 2 / 5, "": 3 / 8}
 """Shares of a dimension at which features like to sit: own, tetrahedron, triangle, pair, pentagon, square antiprism."""
 
 KIND_COLOURS = {"pair": base.QK, "dedicated": base.OV, "same side": base.INDUCTION}
@@ -41,9 +41,14 @@ def arrows(W: np.ndarray, height: int = 245, dictionary: np.ndarray | None = Non
     plane = np.pad(W, ((0, 0), (0, 2 - W.shape[1])))
     data = pd.DataFrame({"x": plane[:, 0], "y": plane[:, 1], "name": names(len(W)), "norm": np.linalg.norm(W, axis=1)})
     limit = max(1.3, 1.1 * float(np.abs(plane).max()))
-    scale = alt.Scale(domain=[-limit, limit], nice=False)
-    x = alt.X("x:Q", scale=scale, title="hidden dimension 0", axis=alt.Axis(grid=False, tickCount=3))
-    y = alt.Y("y:Q", scale=scale, title="hidden dimension 1", axis=alt.Axis(grid=False, tickCount=3))
+
+    def isotropic(longer: str) -> alt.Scale:  # angles are the message: a unit is as long across as up, at any size
+        ends = (alt.ExprRef(f"{sign}{limit} * max(1, {longer})") for sign in "-+")
+        return alt.Scale(**dict(zip(("domainMin", "domainMax"), ends, strict=True)), nice=False)
+
+    axis = alt.Axis(grid=False, tickCount=3)
+    x = alt.X("x:Q", scale=isotropic("width / height"), title="hidden dimension 0", axis=axis)
+    y = alt.Y("y:Q", scale=isotropic("height / width"), title="hidden dimension 1", axis=axis)
     tooltip = [
         "name:N",
         alt.Tooltip("x:Q", format=".3f"),
@@ -223,7 +228,7 @@ def phase_diagram(
 
 def _boundaries(frame: pd.DataFrame) -> alt.Chart:
     """Return the boundary curves, told apart by their dashes."""
-    legend = alt.Legend(title=None, orient="bottom", labelLimit=300, columns=1)
+    legend = alt.Legend(title=None, orient="bottom", labelLimit=600, columns=1)
     dashes = alt.StrokeDash("curve:N", sort=None, legend=legend)
     line = alt.Chart(frame).mark_line(strokeWidth=2.5, color=base.REMOVED)
     return line.encode(order="importance:Q", strokeDash=dashes)

@@ -3,9 +3,11 @@
 The novels stay out of this project, so neurons and features are shown on text that the shipped models
 sampled.  A model can recite: a window in which any twelve tokens in a row stand in the corpus is dropped.  And a
 model with induction heads, once it has repeated itself, goes on doing so: no four tokens in a row are drawn twice
-in a window.
+in a window.  What is rude is dropped as well.
 """
 
+import re
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Integer
+from tokenizers import Tokenizer
 from torch import Tensor
 from tqdm import tqdm
 
@@ -25,6 +28,9 @@ TEMPERATURE, RUN, ONCE = 0.8, 12, 4
 """``RUN`` tokens in a row must not stand in the corpus, ``ONCE`` in a row must not come twice in a window."""
 
 N_WINDOWS, BATCH = 160, 40
+
+UNFIT = re.compile(r"shit|fuck|cunt|nigg|whore|bitch|harlot", re.IGNORECASE)
+"""Stems that old novels, or a model that makes up words, may produce and no lecture hall needs."""
 
 
 @torch.inference_mode()
@@ -96,25 +102,36 @@ def write(data: Data, assets: Path, seed: int = 0) -> dict[str, int]:
     generator = torch.Generator().manual_seed(seed)
     corpus = np.concatenate([data.train, data.held_out[:, 1:].numpy().astype(np.uint16).ravel()])
     known = np.sort(runs(corpus, RUN))
-    kept, report = [], {"sampled": 0, "recited": 0}
+    tokenizer = Tokenizer.from_file(str(assets / "tokenizer" / "tokenizer.json"))
+    kept, report = [], {"sampled": 0, "recited": 0, "unfit": 0}
+
+    def good(windows: Integer[np.ndarray, "window pos"]) -> Bool[np.ndarray, "window"]:
+        recited, rude = recites(windows, known), unfit(tokenizer.decode_batch(windows[:, 1:].tolist()))
+        report["recited"] += int(recited.sum())
+        report["unfit"] += int((rude & ~recited).sum())
+        return ~(recited | rude)
+
     for name in NAMES:
-        windows = _good_windows(shipped(name, assets), known, N_WINDOWS // len(NAMES), generator, report)
+        windows = _good_windows(shipped(name, assets), good, N_WINDOWS // len(NAMES), generator, report)
         kept.append(windows)
     np.savez_compressed(assets / "corpus" / "sampled.npz", tokens=np.concatenate(kept).astype(np.uint16))
     return report | {"kept": N_WINDOWS}
 
 
+def unfit(texts: list[str]) -> Bool[np.ndarray, "window"]:
+    """Return which texts hold a word that is not for every audience."""
+    return np.array([bool(UNFIT.search(text)) for text in texts], dtype=bool)
+
+
 def _good_windows(
-    model: Transformer, known: np.ndarray, n_windows: int, generator: torch.Generator, report: dict[str, int]
+    model: Transformer, good: Callable, n_windows: int, generator: torch.Generator, report: dict[str, int]
 ) -> Integer[np.ndarray, "window pos"]:
-    """Sample until there are ``n_windows`` that do not recite; add what was dropped to ``report``."""
+    """Sample until there are ``n_windows`` that are ``good``; count in ``report`` how many were sampled."""
     kept = []
     bar = tqdm(total=n_windows, desc="sampling")
     while (missing := n_windows - sum(map(len, kept))) > 0:
         windows = sample(model, BATCH, TEMPERATURE, generator).numpy()
-        recited = recites(windows, known)
-        kept.append(windows[~recited][:missing])
+        kept.append(windows[good(windows)][:missing])
         report["sampled"] += len(windows)
-        report["recited"] += int(recited.sum())
         bar.update(len(kept[-1]))
     return np.concatenate(kept)

@@ -89,7 +89,8 @@ def check(what: str, error: float, tolerance: float, note: str = "") -> None:
     holds = error <= tolerance
     colour, icon = ("green", ":material/check_circle:") if holds else ("red", ":material/cancel:")
     verdict = "holds" if holds else "fails"
-    st.markdown(f":{colour}-badge[{icon} {verdict}] {what} = `{error:.1e}` (tolerance `{tolerance:.0e}`) {note}")
+    note = f" · {note}" if note else ""
+    st.markdown(f":{colour}-badge[{icon} {verdict}] {what} = `{error:.1e}` (tolerance `{tolerance:.0e}`){note}")
 
 
 def measure(what: str, value: str, note: str = "") -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from circuits.training.samples import ONCE, RUN, recites, runs, sample
+from circuits.training.samples import ONCE, RUN, recites, runs, sample, unfit
 from circuits.training.transformer import Shape, Transformer
 
 
@@ -46,3 +46,7 @@ def test_samples_are_seeded_begin_with_bos_and_follow_the_logits(d_mlp):
             seen = {tuple(window[i : i + ONCE]) for i in range(at - ONCE + 1)}
             allowed = [t for t in order[at - 1] if t and tuple([*window[:at][1 - ONCE :], t]) not in seen]
             assert window[at] == allowed[0]
+
+
+def test_rude_words_are_found_inside_others_and_in_capitals():
+    assert unfit(["a mild morning", "Old SHITTEN sails", "they bewitched her"]).tolist() == [False, True, False]

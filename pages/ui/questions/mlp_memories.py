@@ -8,12 +8,8 @@ def prediction(n_active: int, d_mlp: int, enough: int) -> Prediction:
     return Prediction(
         f"{n_active} of {d_mlp:,} memories answer here. How many of those, strongest first, must be kept before "
         "the model's first choice is settled?",
-        ("At most a quarter", "More, up to three quarters", "Nearly all"),
-        "At most a quarter"
-        if enough <= n_active / 4
-        else "More, up to three quarters"
-        if enough <= n_active * 3 / 4
-        else "Nearly all",
+        ("At most ¼", "¼ to ¾", "Nearly all"),
+        "At most ¼" if enough <= n_active / 4 else "¼ to ¾" if enough <= n_active * 3 / 4 else "Nearly all",
         f"At this position it is settled from {enough} memories on.",
     )
 
