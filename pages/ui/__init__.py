@@ -35,6 +35,7 @@ from pages.ui.frame import (
     limits,
     measure,
     readable_errors,
+    spare_the_collector,
     style,
     takeaways,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "select_slider",
     "show_code",
     "slider",
+    "spare_the_collector",
     "style",
     "takeaways",
     "toggle",

@@ -1,5 +1,6 @@
 """The frame every page shares: header, figures, checks, prose blocks, footer."""
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,18 @@ def begin(slug: str) -> View:
     st.markdown(f"### {page.number} · {page.title}")
     st.markdown(f"**{md(page.claim)}** :gray[*{md(page.section)}*]")
     return view
+
+
+@st.cache_resource(show_spinner=False)
+def spare_the_collector() -> None:
+    """Take all that is loaded out of the garbage collector's rounds, once a server.
+
+    Streamlit collects after every script run, the ticks of a progress bar included.  Over torch and what comes with
+    it that takes a good part of a second in which no other thread runs: six readers who watched a bar stopped the
+    server.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager

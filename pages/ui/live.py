@@ -7,7 +7,6 @@ is, and goes on from there when somebody does.  Until it is done the page shows 
 finished training at this place, or the shipped one.
 """
 
-import gc
 import itertools
 import threading
 import time
@@ -85,17 +84,6 @@ def _runs() -> tuple[threading.Lock, OrderedDict[tuple[str, Hashable], Run]]:
     return threading.Lock(), OrderedDict()
 
 
-@st.cache_resource(show_spinner=False)
-def _spare_the_collector() -> None:
-    """Take all that is loaded out of the garbage collector's rounds, once a server.
-
-    Streamlit collects after every script run, a tick included.  Over torch and the models that takes a good part
-    of a second in which no other thread runs: six readers who watched a bar stopped the server.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 def run_of(name: str, key: Hashable, start: Callable[[], Iterator]) -> Run:
     """Return the server's run of ``key`` at ``name``; a new one has not begun."""
     lock, runs = _runs()
@@ -134,7 +122,6 @@ def train(
         st.caption(f"Stopped {step}.")
         st.button("Go on", icon=":material/play_arrow:", key=f"{name}.go", on_click=_ask, args=(name, key))
     else:
-        _spare_the_collector()
         st.fragment(run_every=TICK)(_watch)(name, key, run, words, itertools.count())
     if now.finished:
         state[shown] = now

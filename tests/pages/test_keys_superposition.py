@@ -16,6 +16,7 @@ ROOT = models.ASSETS.parent
 @pytest.fixture(scope="module")
 def page() -> AppTest:
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=240).run()
+    at.session_state["_predicted"] = {"superposition": "Skip"}
     at.switch_page("pages/11_superposition.py").run()
     assert not at.exception
     assert not at.error
