@@ -45,9 +45,11 @@ def slider(label: str, low, high, value, *, name: str, step=None, help: str | No
         st.caption(f"{label}: {low}")
         return low
     value = begun(full, min(max(value, low), high))
-    if full in st.session_state:
-        stored = st.session_state[full]
-        st.session_state[full] = min(max(stored, low), high) if isinstance(stored, (int, float)) else value
+    stored = st.session_state.get(full, value)
+    if not isinstance(stored, (int, float)):
+        st.session_state[full] = value
+    elif not low <= stored <= high:  # only then: what is set here overrules what the reader has moved on to meanwhile
+        st.session_state[full] = min(max(stored, low), high)
     return st.slider(
         label,
         low,
