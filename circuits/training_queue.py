@@ -50,6 +50,22 @@ class TrainingQueue:
             self._seen[ticket] = self.clock()
             return max(0, list(self._seen).index(ticket) - self.runners + 1)
 
+    def work(self, ticket: int | None, step: Callable[[], bool], seconds: float) -> tuple[int, int]:
+        """Call ``step`` for ``seconds``, or until it returns False, if it is the ticket's turn.
+
+        Returns the ticket and how many are before it.  Without a ticket, or with one that has expired (nobody
+        looked), a new one is taken at the end of the queue.
+        """
+        before = None if ticket is None else self.place(ticket)
+        if before is None:
+            ticket = self.join()
+            before = self.place(ticket)
+        end, more = self.clock() + seconds, True
+        while not before and more and self.clock() < end:
+            more = step()
+            self.place(ticket)
+        return ticket, before
+
     def leave(self, ticket: int) -> None:
         """Give a ticket up: the work is done, or the reader has stopped it.  Giving up twice is no error."""
         with self._lock:

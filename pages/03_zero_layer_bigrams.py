@@ -13,7 +13,7 @@ from pages import ui
 from pages.ui.cached import bigrams as cached
 
 view = ui.begin("zero_layer_bigrams")
-token, table = view.ids[view.focus], cached.table()
+token, table = view.ids[view.focus], ui.cached.counts()
 seen = int(table.row(token).sum())
 label, here = view.labels[view.focus], ui.code(view.labels[view.focus])
 

@@ -64,7 +64,7 @@ with control:
         origin = ui.choice(
             "Source", (WORST, FOCUS, TYPED), name="origin", help="The worst bug's, the chip above, or yours."
         )
-    tables, counts, listed = cached.tables(name, *head), cached.counts(), cached.worst_bugs(name, *head)
+    tables, counts, listed = cached.tables(name, *head), ui.cached.counts(), cached.worst_bugs(name, *head)
     if origin == TYPED:
         source = ui.token("Source token", model, " the", name="source")
     else:

@@ -24,6 +24,7 @@ metrics, steps, (previous, best) = cached.metrics(), history.steps(), cached.rol
 heads = [f"L{layer}H{head}" for layer, head in torch.ones(metrics.previous.shape[1:]).nonzero().tolist()]
 curve = {"previous": metrics.previous[(slice(None), *previous)], "induction": metrics.induction[(slice(None), *best)]}
 rise = transition.transition(metrics.step, curve["induction"])
+gained = ui.cached.held_out(history.NAME)["in_context"]
 
 control, figure = st.columns([1, 3], gap="medium")
 with control:
@@ -163,7 +164,7 @@ with context:
         f"Mean loss at tokens {late.start + 1}-{late.stop} minus at tokens {early.start + 1}-{early.stop}, in the same "
         f"windows every time. Now {metrics.in_context[row]:+.2f}; highest {metrics.in_context.max():+.2f} at step "
         f"{metrics.step[metrics.in_context.argmax()]:,}; at the end {metrics.in_context[-1]:+.2f}. These are "
-        f"64 windows, good to ±0.1; on all held-out novels the finished model has {cached.finished_in_context():+.2f}. "
+        f"64 windows, good to ±0.1; on all held-out novels the finished model has {gained:+.2f}. "
         "The hump: young induction heads copy too eagerly, most where there is most to copy. On the sample text they "
         "raise the score by 0.10 at step 2,500, and lower it by 0.14 at the end.",
         "Curve: in-context score by training step",
@@ -199,7 +200,6 @@ ui.by_hand(
     "wrong token every time.",
 )
 
-gained = cached.finished_in_context()
 first = {name: transition.reached(metrics.step, values, 0.5) for name, values in curve.items()}
 ORDER = (f"{previous}, the previous-token head", f"{best}, the induction head", "Both at the same logged step")
 order = ORDER[2] if first["previous"] == first["induction"] else ORDER[first["previous"] > first["induction"]]

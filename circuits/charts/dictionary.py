@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from circuits.charts import base
+from circuits.charts.histogram import histogram
 
 
 def match_matrix(cosines: np.ndarray, order: Sequence[int], height: int = 290) -> alt.Chart:
@@ -75,22 +76,9 @@ def density_histogram(
     counts, edges = np.histogram(logs, bins=np.arange(floor - 0.125, 0.126, 0.25))
     data = pd.DataFrame({"from": edges[:-1], "to": edges[1:], "features": counts})
     data["kind"] = np.where(data["to"] < floor + 0.2, "never active", "active")
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=["never active", "active"], range=[base.REMOVED, base.QK]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
-    bars = (
-        alt.Chart(data, title="How often features are active", height=height)
-        .mark_bar()
-        .encode(
-            x=alt.X("from:Q", bin="binned", title="log10 of the share of tokens", axis=alt.Axis(grid=False)),
-            x2="to:Q",
-            y=alt.Y("features:Q", title="features"),
-            color=colour,
-            tooltip=[alt.Tooltip("from:Q", format=".2f"), alt.Tooltip("to:Q", format=".2f"), "features:Q"],
-        )
-    )
+    colours = {"never active": base.REMOVED, "active": base.QK}
+    x_title = "log10 of the share of tokens"
+    bars = histogram(data, "features", colours, title="How often features are active", x_title=x_title, height=height)
     if chosen is None:
         return alt.layer(bars)
     at = np.log10(chosen) if chosen > 0 else floor

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from circuits.charts import base
+from circuits.charts.histogram import histogram
 
 
 def kept_curve(counts: Sequence[int], error: Sequence[float], chosen: int, height: int = 300) -> alt.LayerChart:
@@ -31,22 +32,9 @@ def cosine_histogram(
     data["kind"] = np.where(edges[1:] <= threshold + width / 2, "deletion neurons", "others")
     grid = np.linspace(-1, 1, 201)
     null = len(cosines) * width * np.exp(-d_model * grid**2 / 2) * np.sqrt(d_model / (2 * np.pi))
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=["deletion neurons", "others"], range=[base.REMOVED, base.OV]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
-    bars = (
-        alt.Chart(data, title="Does a memory write what it reads?", height=360)
-        .mark_bar()
-        .encode(
-            x=alt.X("from:Q", bin="binned", title="cos(key, value): −1 erases, +1 repeats", axis=alt.Axis(grid=False)),
-            x2="to:Q",
-            y=alt.Y("memories:Q", title="memories"),
-            color=colour,
-            tooltip=[alt.Tooltip("from:Q", format=".2f"), alt.Tooltip("to:Q", format=".2f"), "memories:Q"],
-        )
-    )
+    colours = {"deletion neurons": base.REMOVED, "others": base.OV}
+    x_title = "cos(key, value): −1 erases, +1 repeats"
+    bars = histogram(data, "memories", colours, title="Does a memory write what it reads?", x_title=x_title, height=360)
     curve = alt.Chart(pd.DataFrame({"from": grid, "memories": null})).mark_line(color=base.DIRECT, strokeDash=[4, 3])
     layers = [bars, curve.encode(x="from:Q", y="memories:Q")]
     if chosen is not None:

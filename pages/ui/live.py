@@ -9,7 +9,6 @@ finished training at this place, or the shipped one.
 
 import itertools
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -18,10 +17,10 @@ from typing import NamedTuple
 import streamlit as st
 
 from circuits.training_queue import TrainingQueue
-from pages.ui.cached.phase_change import queue
+from pages.ui.cached import queue
 
 SLICE, TICK = 0.6, 0.8
-"""Seconds of training before the bar is drawn again, and between two such slices."""
+"""Seconds of training before bar or curves are drawn again, and between two such slices; page 09 keeps them too."""
 
 KEPT = 128
 """Runs that are remembered on a server; the one that was looked at longest ago goes first."""
@@ -59,19 +58,16 @@ class Run:
         if self.finished or not self.lock.acquire(blocking=False):
             return 0
         try:
-            before = None if self.ticket is None else queue.place(self.ticket)
-            if before is None:  # new, or at rest since nobody looked
-                self.ticket = queue.join()
-                before = queue.place(self.ticket)
-            end = time.monotonic() + SLICE
-            while not (before or self.finished) and time.monotonic() < end:
-                self.last = next(self.reports)
-                queue.place(self.ticket)
+            self.ticket, before = queue.work(self.ticket, self._next, SLICE)
         finally:
             self.lock.release()
         if self.finished:
             self.rest(queue)
         return before
+
+    def _next(self) -> bool:
+        self.last = next(self.reports)
+        return not self.finished
 
     def rest(self, queue: TrainingQueue) -> None:
         """Give the turn to another run; whoever still looks at this one asks for a new place."""

@@ -4,7 +4,6 @@ Nothing runs between two slices.  A reader who closes the tab or goes to another
 slice, and his ticket expires; Stop gives it back at once.
 """
 
-import time
 from dataclasses import dataclass, field
 
 import streamlit as st
@@ -15,11 +14,10 @@ from circuits.charts import base
 from circuits.charts import phase_change as charts
 from circuits.live_training import LiveRun, Row, Setup
 from pages.ui.cached import phase_change as cached
+from pages.ui.cached import queue
 from pages.ui.controls import choice, slider, toggle
 from pages.ui.frame import chart, measure
-
-SLICE, TICK = 0.6, 0.8
-"""Seconds of training before the curves are drawn again, and between two such slices."""
+from pages.ui.live import SLICE, TICK
 
 KEPT = 5
 """Earlier runs whose curves stay for comparison."""
@@ -38,11 +36,11 @@ class Bench:
         if self.run is None or self.run.setup != setup or self.run.done:
             self.put_away()
             self.run = LiveRun(setup)
-        self.ticket = cached.queue().join()
+        self.ticket = queue().join()
 
     def stop(self) -> None:
         if self.ticket is not None:
-            cached.queue().leave(self.ticket)
+            queue().leave(self.ticket)
             self.ticket = None
 
     def put_away(self) -> None:
@@ -61,16 +59,12 @@ class Bench:
 
     def train(self) -> int:
         """Train for one slice if it is this reader's turn; return how many are before him."""
-        place = cached.queue().place(self.ticket)
-        if place is None:  # the browser slept: back to the end of the queue
-            self.ticket = cached.queue().join()
-            place = cached.queue().place(self.ticket)
-        if place == 0:
-            end = time.monotonic() + SLICE
-            while not self.run.done and time.monotonic() < end:
-                self.run.advance(live.MEASURE_EVERY)
-                cached.queue().place(self.ticket)
-        return place
+        self.ticket, before = queue().work(self.ticket, self._advance, SLICE)
+        return before
+
+    def _advance(self) -> bool:
+        self.run.advance(live.MEASURE_EVERY)
+        return not self.run.done
 
 
 def describe(setup: Setup) -> str:

@@ -8,20 +8,11 @@ from streamlit.testing.v1 import AppTest
 
 from circuits import models
 from circuits.weights import Head, Weights
-
-SECONDS = 120
+from tests.pages.opened import opened_and_holding
 
 
 def page(**state) -> AppTest:
-    at = AppTest.from_file(str(models.ASSETS.parent / "app.py"), default_timeout=SECONDS).run()
-    at.session_state["_predicted"] = {"qk_ov_circuits": "Skip"}
-    for name, value in state.items():
-        at.session_state[f"qk_ov_circuits.{name}"] = value
-    at.switch_page("pages/04_qk_ov_circuits.py").run()
-    assert not at.exception
-    assert not at.error
-    assert not [block for block in at.markdown if ":red-badge" in block.value]
-    return at
+    return opened_and_holding("qk_ov_circuits", **state)
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,11 @@ from streamlit.testing.v1 import AppTest
 from circuits import bugs, models
 from circuits.counts import BigramCounts
 from circuits.weights import Weights
-
-SECONDS = 120
+from tests.pages.opened import opened_and_holding
 
 
 def page(**state) -> AppTest:
-    at = AppTest.from_file(str(models.ASSETS.parent / "app.py"), default_timeout=SECONDS).run()
-    at.session_state["_predicted"] = {"skip_trigrams": "Skip"}
-    for name, value in state.items():
-        at.session_state[f"skip_trigrams.{name}"] = value
-    at.switch_page("pages/06_skip_trigrams.py").run()
-    assert not at.exception
-    assert not at.error
-    assert not [block for block in at.markdown if ":red-badge" in block.value]
-    return at
+    return opened_and_holding("skip_trigrams", **state)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from circuits import models
 from circuits.superposition import sweep
+from tests.pages.opened import opened
 from tests.pages.test_live import finish
 
 ROOT = models.ASSETS.parent
@@ -15,12 +16,7 @@ ROOT = models.ASSETS.parent
 
 @pytest.fixture(scope="module")
 def page() -> AppTest:
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=240).run()
-    at.session_state["_predicted"] = {"superposition": "Skip"}
-    at.switch_page("pages/11_superposition.py").run()
-    assert not at.exception
-    assert not at.error
-    return at
+    return opened("superposition", 240)
 
 
 @pytest.fixture(scope="module")

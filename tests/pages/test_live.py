@@ -9,7 +9,7 @@ from circuits.dictionary import search
 from circuits.superposition import sweep
 from circuits.training_queue import TrainingQueue
 from pages.ui import live
-from pages.ui.cached.phase_change import queue
+from pages.ui.cached import queue
 from pages.ui.registry import PAGES_FOLDER
 
 Report = namedtuple("Report", "step steps")
@@ -34,10 +34,8 @@ def reports(steps: int, clock: Clock | None = None):
 
 
 @pytest.fixture
-def clock(monkeypatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(live.time, "monotonic", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def test_a_run_goes_on_where_it_was(clock):

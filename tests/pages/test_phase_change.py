@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from circuits import history, models
 from circuits import live_training as live
-from pages.ui.cached import phase_change as cached
+from pages.ui.cached import queue
 from pages.ui.live_training import describe
 
 SECONDS = 120
@@ -99,9 +99,9 @@ def test_train_stop_and_go_on():
     bench = at.session_state[f"{SLUG}.bench"]
     reached = bench.run.step
     assert reached >= live.MEASURE_EVERY
-    assert len(cached.queue()) == 1
+    assert len(queue()) == 1
     press(at, "Stop")
-    assert len(cached.queue()) == 0
+    assert len(queue()) == 0
     stopped = bench.run.step
     at.run()
     assert bench.run.step == stopped, "nothing trains after Stop"
@@ -111,15 +111,15 @@ def test_train_stop_and_go_on():
 
 
 def test_a_second_reader_sees_a_place_and_gets_the_turn():
-    queue = cached.queue()
-    others = [queue.join() for _ in range(queue.runners)]
+    turns = queue()
+    others = [turns.join() for _ in range(turns.runners)]
     at = page()
     press(at, "Train")
     bench = at.session_state[f"{SLUG}.bench"]
     assert bench.run.step == 0
     assert bench.train() == 1, "one reader before this one"
     for ticket in others:
-        queue.leave(ticket)
+        turns.leave(ticket)
     at.run()
     assert bench.run.step > 0
     press(at, "Stop")
@@ -132,7 +132,7 @@ def test_a_run_that_ends_gives_its_place_back_and_stays_for_comparison(monkeypat
     bench = at.session_state[f"{SLUG}.bench"]
     assert bench.run.done
     assert bench.ticket is None
-    assert len(cached.queue()) == 0
+    assert len(queue()) == 0
     assert shows(at, "not learnt in this run")
     at.session_state[f"{SLUG}.smeared"] = True
     at.run()

@@ -93,3 +93,22 @@ def test_no_more_than_the_runners_ever_work_at_once():
         thread.join(timeout=60)
     assert sorted(served) == list(range(20))
     assert 1 <= most <= 2
+
+
+def test_work_is_done_in_turn_for_a_while_and_no_longer_than_there_is_any():
+    now = [0.0]
+    queue, done = TrainingQueue(clock=lambda: now[0]), []
+
+    def step() -> bool:
+        done.append(now[0])
+        now[0] += 1.0
+        return len(done) < 5
+
+    ticket, before = queue.work(None, step, seconds=2.5)
+    assert (before, len(done)) == (0, 3)
+    other, before = queue.work(None, step, seconds=2.5)
+    assert (before, len(done)) == (1, 3)  # not its turn
+    assert queue.work(ticket, step, seconds=99) == (ticket, 0)
+    assert len(done) == 5  # the last step said that there is no more
+    queue.leave(ticket)
+    assert queue.work(other, lambda: False, seconds=1) == (other, 0)

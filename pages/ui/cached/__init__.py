@@ -5,12 +5,15 @@ Models and runs are shared (``cache_resource``) and never changed; small results
 stand in a module beside this one.
 """
 
+import os
+
 import streamlit as st
 import torch
 from transformer_lens.model_bridge import TransformerBridge
 
 from circuits import models
 from circuits.counts import BigramCounts
+from circuits.training_queue import TrainingQueue
 from circuits.weights import Run, Weights
 
 
@@ -30,10 +33,27 @@ def run(name: str, ids: tuple[int, ...]) -> Run:
     return models.run(model(name), torch.tensor(ids))
 
 
+@st.cache_resource(show_spinner=False, max_entries=1)
+def counts() -> BigramCounts:
+    """The pair counts of the training text (about 15 MB), never changed."""
+    return BigramCounts.load()
+
+
+def held_out(name: str) -> dict[str, float]:
+    """Losses and scores on the held-out novels, as a model's training command stored them; empty if it did not yet."""
+    return models.read_config(models.ASSETS / "models" / name, name).get("measured", {}).get("held_out", {})
+
+
+@st.cache_resource(show_spinner=False)
+def queue() -> TrainingQueue:
+    """One queue a server: half of the cores train, the other half serve pages."""
+    return TrainingQueue(runners=max(1, (os.cpu_count() or 1) // 2))
+
+
 @st.cache_data(show_spinner=False, max_entries=2)
 def rare(times: int = 5) -> frozenset[int]:
     """Tokens that occur less than so many times in the training text: what a model says of them, little taught it."""
-    return frozenset((BigramCounts.load().unigrams < times).nonzero()[:, 0].tolist()) - {0}
+    return frozenset((counts().unigrams < times).nonzero()[:, 0].tolist()) - {0}
 
 
 def never_trained() -> frozenset[int]:

@@ -7,31 +7,25 @@ import streamlit as st
 import torch
 
 from circuits import ablation, bigrams, chains, counts, models, sample_text
-from circuits.counts import BigramCounts
 from pages.ui import cached
 
 FAMILY = {int(name.rpartition("-d")[2]): name for name in models.RANK_FAMILY} | {256: "zero-layer"}
 """d_model to model: the sizes of the rank slider."""
 
 
-@st.cache_resource(show_spinner=False, max_entries=1)
-def table() -> BigramCounts:
-    return BigramCounts.load()
-
-
 @st.cache_data(show_spinner=False, max_entries=256)
 def row(name: str, present: int) -> bigrams.RowComparison:
-    return bigrams.compare_row(cached.weights(name), table(), present)
+    return bigrams.compare_row(cached.weights(name), cached.counts(), present)
 
 
 @st.cache_data(show_spinner=False, max_entries=12)
 def fit(name: str) -> bigrams.Fit:
-    return bigrams.fit(cached.weights(name), table())
+    return bigrams.fit(cached.weights(name), cached.counts())
 
 
 @st.cache_data(show_spinner=False, max_entries=1)
 def unigram_fit() -> bigrams.Fit:
-    return bigrams.unigram_fit(table())
+    return bigrams.unigram_fit(cached.counts())
 
 
 @st.cache_data(show_spinner=False, max_entries=12)
@@ -48,7 +42,7 @@ class Order(NamedTuple):
 
 @st.cache_data(show_spinner=False, max_entries=12)
 def order(name: str) -> Order:
-    return Order(bigrams.order_matters(table()), bigrams.antisymmetric_share(cached.weights(name)))
+    return Order(bigrams.order_matters(cached.counts()), bigrams.antisymmetric_share(cached.weights(name)))
 
 
 @st.cache_resource(show_spinner=False, max_entries=1)
@@ -74,9 +68,9 @@ class Rung(NamedTuple):
 def ladder() -> list[Rung]:
     """Losses on the sample text, from the worst to the best."""
     rungs = [
-        Rung("uniform, ln V", math.log(table().d_vocab), "counts"),
-        Rung("unigram counts", counts.unigram_loss(table(), windows()), "counts"),
-        Rung("bigram counts, discounted", counts.absolute_discount_loss(table(), windows()), "counts"),
+        Rung("uniform, ln V", math.log(cached.counts().d_vocab), "counts"),
+        Rung("unigram counts", counts.unigram_loss(cached.counts(), windows()), "counts"),
+        Rung("bigram counts, discounted", counts.absolute_discount_loss(cached.counts(), windows()), "counts"),
         *(Rung(f"zero layers, d = {d}", text_loss(name), "zero layers") for d, name in FAMILY.items()),
         *(Rung(name, text_loss(name), "deeper") for name in ("one-layer", "two-layer")),
     ]
@@ -86,8 +80,7 @@ def ladder() -> list[Rung]:
 @st.cache_data(show_spinner=False, max_entries=1)
 def held_out() -> dict[str, float]:
     """Losses on the held-out novels, as the training command measured and stored them."""
-    configs = {name: models.read_config(models.ASSETS / "models" / name, name) for name in models.SHIPPED[:3]}
-    stored = {name: config["measured"]["held_out"] for name, config in configs.items() if "measured" in config}
+    stored = {name: losses for name in models.SHIPPED[:3] if (losses := cached.held_out(name))}
     counted = {f"{kind} counts": loss[kind] for loss in stored.values() for kind in ("unigram", "bigram")}
     return counted | {name: loss["loss"] for name, loss in stored.items()}
 

@@ -1,6 +1,5 @@
-"""Cached calls of page 09: the run's history, three checkpoints at a time, and the queue of live training."""
+"""Cached calls of page 09: the run's history, and three checkpoints at a time."""
 
-import os
 from typing import NamedTuple
 
 import streamlit as st
@@ -8,10 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from circuits import history, induction, live_training, mechanism, models
+from circuits import history, induction, live_training, mechanism
 from circuits.history import Metrics
 from circuits.mechanism import Mechanism
-from circuits.training_queue import TrainingQueue
 from circuits.weights import Head, Weights, forward
 
 PERIOD = 50
@@ -27,13 +25,6 @@ def metrics() -> Metrics:
 def weights(step: int) -> Weights:
     """The weights of one moment; three stay in memory (about 13 MB each)."""
     return history.weights(step)
-
-
-def finished_in_context() -> float:
-    """The in-context score of the finished model on all held-out novels, as its training command measured it."""
-    return models.read_config(models.ASSETS / "models" / history.NAME, history.NAME)["measured"]["held_out"][
-        "in_context"
-    ]
 
 
 class Roles(NamedTuple):
@@ -74,12 +65,6 @@ def measured(step: int) -> Measured:
 @st.cache_resource(show_spinner=False, max_entries=16)
 def corner(step: int) -> Mechanism:
     return mechanism.mechanism(weights(step), roles().previous)
-
-
-@st.cache_resource(show_spinner=False)
-def queue() -> TrainingQueue:
-    """One queue a server: half of the cores train, the other half serve pages."""
-    return TrainingQueue(runners=max(1, (os.cpu_count() or 1) // 2))
 
 
 @st.cache_data(show_spinner=False, max_entries=32)

@@ -6,7 +6,6 @@ import torch
 from circuits import ablation, bugs, heads, sample_text, split_tokens, tokens
 from circuits.ablation import Costs
 from circuits.bugs import Bug
-from circuits.counts import BigramCounts
 from circuits.skip_trigrams import ByHead, Tables, by_head, rank
 from circuits.split_tokens import SplitGain
 from circuits.weights import Head, forward
@@ -19,15 +18,10 @@ FILLER = " said nothing. "
 """What stands between a name and its first piece in the split-token trial."""
 
 
-@st.cache_resource(show_spinner=False, max_entries=1)
-def counts() -> BigramCounts:
-    return BigramCounts.load()
-
-
 @st.cache_resource(show_spinner=False, max_entries=4)
 def seen(least: int = bugs.GOOD_COUNT) -> torch.Tensor:
     """The tokens that the training text has at least so often; by default, often enough to be in a good pair."""
-    return (counts().unigrams >= least).nonzero().flatten()
+    return (cached.counts().unigrams >= least).nonzero().flatten()
 
 
 @st.cache_data(show_spinner=False, max_entries=1)
@@ -63,7 +57,7 @@ def worst_bugs(name: str, layer: int, head: int) -> list[Bug]:
     found = tables(name, layer, head)
     can = set(typable(name))
     sources = [token for token in bugs.strongest_sources(found, 400).tolist() if token in can][:300]
-    return bugs.worst_bugs(found, counts(), torch.tensor(sources))[:12]
+    return bugs.worst_bugs(found, cached.counts(), torch.tensor(sources))[:12]
 
 
 PAPER_PHRASES = ("back and forth", "day and night", "keep in mind", "keep at bay", "eat and drink")
