@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from circuits.charts import base
+from circuits.charts.heads import without_legend
 
 CHANCE_UNIT = "× chance"
 
@@ -60,9 +61,7 @@ def prompt_map(
     figure = base.heatmap(
         values, labels, labels, title=title, unit=unit, diverging=diverging, limit=top, causal=True, height=330
     )
-    if figure.encoding.color is not alt.Undefined:  # a large map is a picture and has no scale
-        figure.encoding.color.legend = None
-    return figure
+    return without_legend(figure)
 
 
 def needle(now: float, trained: float, marks: dict[str, float], title: str) -> alt.LayerChart:

@@ -45,6 +45,12 @@ def board(patterns: np.ndarray, names: Sequence[str], chosen: int, per_row: int 
     return frames.add_params(click) + pictures + words
 
 
+def without_legend(figure: alt.Chart) -> alt.Chart:
+    """Return a heat map without its legend; a large matrix is one picture and has none."""
+    color = figure["encoding"]["color"]
+    return figure if color is alt.Undefined else figure.encode(color=color.legend(None))
+
+
 def narrow(figure: alt.Chart) -> alt.Chart:
     """Return a heat map whose legend lies above it, for a column too narrow for one beside it."""
     color = figure["encoding"]["color"] if isinstance(figure, alt.Chart) else alt.Undefined
@@ -131,13 +137,9 @@ def square(values: np.ndarray, labels: Sequence[str], title: str, unit: str, hei
     figure = base.heatmap(
         values, labels, labels, title=title, unit=unit, height=height, row_title="query", column_title="key", **options
     )
-    if options.get("limit") == 1.0 and figure["encoding"]["color"] is not alt.Undefined:
-        return figure.encode(color=figure["encoding"]["color"].legend(None))
-    return narrow(figure)
+    return without_legend(figure) if options.get("limit") == 1.0 else narrow(figure)
 
 
 def part(values: np.ndarray, labels: Sequence[str], title: str, limit: float) -> alt.Chart:
     """Draw one of several parts of a score, all on the scale −limit … limit, which their caption tells."""
-    figure = square(values, labels, title, "score", 250, diverging=True, limit=limit, causal=True)
-    color = figure["encoding"]["color"]
-    return figure if color is alt.Undefined else figure.encode(color=color.legend(None))
+    return without_legend(square(values, labels, title, "score", 250, diverging=True, limit=limit, causal=True))

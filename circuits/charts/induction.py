@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from circuits.charts import base
+from circuits.charts.heads import without_legend
 
 
 def stripe(
@@ -14,8 +15,7 @@ def stripe(
 ) -> alt.LayerChart:
     """Draw a pattern and outline the cells where an induction head would look."""
     heat = base.heatmap(pattern, labels, labels, title=title, unit="attention", limit=1.0, causal=True, height=height)
-    if heat.encoding.color is not alt.Undefined:  # the title says the unit; the picture needs the room
-        heat = heat.encode(color=heat.encoding.color.legend(None))
+    heat = without_legend(heat)  # the caption says the scale; the picture needs the room
     rows, columns = np.nonzero(targets)
     cells = pd.DataFrame({"query": rows, "key": columns})
     # Large patterns are one picture on a continuous axis; there a cell reaches half a step to each side.
