@@ -150,6 +150,10 @@ def test_the_example_of_repeated_random_tokens(page, server):
     page.get_by_role("button", name=re.compile("Examples")).click()
     page.get_by_role("button", name=re.compile("Repeat random tokens")).click()
     expect(page.get_by_label(re.compile("^Your text"))).not_to_have_value(prompt.DEFAULT_TEXT)
+    # On its way to the new text the box may be empty, or hold the old one once more.
+    expect(page.get_by_label(re.compile("^Your text"))).to_have_value(
+        re.compile(r"^((?: [a-z]+){12})\1$", re.IGNORECASE)
+    )
     value = page.get_by_label(re.compile("^Your text")).input_value()
     words = value.split()
     assert words[: len(words) // 2] == words[len(words) // 2 :]
@@ -226,6 +230,9 @@ def test_a_training_is_watched_stopped_and_finished_while_the_page_stays_whole(p
     takeaways = page.get_by_text("Key takeaways")
     expect(page.get_by_text("Trained beforehand").first).to_be_visible()
     page.get_by_role("button", name="Train it here").first.click()
+    expect(page.get_by_text(re.compile("All densities at once: step|Trained on this server"))).to_be_visible()
+    # The default is done in two seconds, before a hand could stop it; the largest problem takes its time.
+    open_at(page, server, "superposition?superposition.n=20&superposition.m=8")
     expect(page.get_by_text(re.compile("All densities at once: step"))).to_be_visible()
     expect(takeaways).to_have_count(1)
     stop = page.get_by_role("button", name="Stop", exact=True)
